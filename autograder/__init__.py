@@ -1,0 +1,1 @@
+"""The autograder: builds, checks, hints and grades the exercises."""

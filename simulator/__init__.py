@@ -1,0 +1,1 @@
+"""The deterministic world: real ranks, virtual time."""
