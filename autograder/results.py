@@ -1,0 +1,82 @@
+"""What a check says, as data: the same objects in the notebook, on the command line and in the grader.
+
+Results hold no time, process id, path or grading seed, so the same submission and parameters give the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+FORMAT = 1
+
+
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which cases a check runs.
+
+    ``visible`` cases are fixed and public. ``hidden`` cases are drawn from HMAC-SHA256(``seed``, exercise id).
+    ``case`` runs one case only, named as in a finding's replay line (for example ``w3-n7-float32-ramp``).
+    """
+
+    kind: Literal["visible", "hidden"] = "visible"
+    seed: str = ""
+    case: str | None = None
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a check saw, in words that say where. ``key`` names the graded part and the hints that fit."""
+
+    key: str
+    title: str
+    text: str
+    expected: str = ""
+    seen: str = ""
+    rank: int | None = None
+    step: int | None = None
+    world_size: int | None = None
+    case: str = ""
+    picture_svg: str | None = None
+    picture_text: str | None = None
+    replay: str | None = None
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One separately graded property. ``note`` says why it was not looked at, if it was not."""
+
+    key: str
+    title: str
+    passed: bool
+    points: float
+    max_points: float
+    note: str = ""
+
+
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on one exercise. ``cases`` counts the cases that ran, by world size."""
+
+    format: int = FORMAT
+    exercise: str
+    points: float
+    max_points: float
+    passed: bool
+    parts: list[Part]
+    findings: list[Finding]
+    cases: dict[str, int] = {}
+
+
+class NotebookResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on one notebook. ``notes`` says what was odd about the file."""
+
+    format: int = FORMAT
+    lab: str
+    notebook: str
+    exercises: list[CheckResult]
+    notes: list[str]
+    points: float
+    max_points: float
+
+
+def to_json(result: CheckResult | NotebookResult) -> bytes:
+    """Canonical JSON: two-space indent, fields in the order of the class, one newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(result, order="deterministic"), indent=2) + b"\n"
