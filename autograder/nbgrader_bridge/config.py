@@ -1,0 +1,84 @@
+"""nbgrader's settings for a course folder: used by our commands, by `nbgrader` itself and by formgrader.
+
+The generated nbgrader_config.py calls `configure`, so that the button in formgrader grades exactly as `lockstep grade`
+does. Settings that nbgrader would take from the machine (exchange, cache, `alembic` on PATH) point into the course
+folder and into this Python environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from traitlets.config import Config
+
+    from autograder.nbgrader_bridge.folder import CourseFolder
+
+COURSE_ID = "lockstep"
+_HERE = "autograder.nbgrader_bridge"
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def configure(c: Config, root: Path, course_id: str = COURSE_ID) -> None:
+    """Fills nbgrader's configuration `c` for the course folder at `root`."""
+    _find_alembic()
+    c.CourseDirectory.root = str(root)
+    c.CourseDirectory.course_id = course_id
+    c.Exchange.root = str(root / "exchange")
+    c.Exchange.cache = str(root / "cache")
+    c.CollectApp.check_owner = False  # one account hands in for everybody when the exchange is a local folder
+    c.ExchangeCollect.check_owner = False
+    _configure_autograde(c)
+    _configure_pages(c)
+
+
+def _configure_autograde(c: Config) -> None:
+    preprocessors = "nbgrader.preprocessors"
+    c.Autograde.exporter_class = f"{_HERE}.exporters.TolerantExporter"
+    # OverwriteCells stays although Rebuild restores the cells first: it compares with the gradebook, which is what
+    # nbgrader computes the points from.
+    c.Autograde.sanitize_preprocessors = [
+        f"{_HERE}.preprocessors.Rebuild",
+        f"{preprocessors}.OverwriteKernelspec",
+        f"{preprocessors}.OverwriteCells",
+        f"{preprocessors}.CheckCellMetadata",
+    ]
+    c.OverwriteCells.add_missing_cells = True
+    # In place of nbgrader's Execute: nothing of a submission ever runs here.
+    c.Autograde.autograde_preprocessors = [
+        f"{_HERE}.preprocessors.SealedResults",
+        f"{preprocessors}.SaveAutoGrades",
+        f"{preprocessors}.AssignLatePenalties",
+        f"{preprocessors}.CheckCellMetadata",
+    ]
+    c.ExecutePreprocessor.timeout = 600  # `nbgrader validate` runs check(), which starts ranks
+
+
+def _configure_pages(c: Config) -> None:
+    c.GenerateFeedback.exporter_class = f"{_HERE}.exporters.FeedbackExporter"
+    # Formgrader shows submissions inside the instructor's Jupyter: Markdown is cleaned wherever it becomes HTML.
+    c.HTMLExporter.filters = {"markdown2html": f"{_HERE}.sanitize.markdown2html"}
+    c.HTMLExporter.extra_template_paths = [str(TEMPLATES / "offline")]
+
+
+def load(folder: CourseFolder) -> Config:
+    """The course folder's nbgrader_config.py, with the instructor's own settings."""
+    from traitlets.config import PyFileConfigLoader
+
+    from autograder.nbgrader_bridge.folder import CONFIG_NAME
+
+    config: Config = PyFileConfigLoader(CONFIG_NAME, path=str(folder.root)).load_config()
+    config.SealedResults.seed_file = str(folder.seed_file)
+    return config
+
+
+def _find_alembic() -> None:
+    # nbgrader runs `alembic` from PATH to create the gradebook; a virtual environment that is used by path only (not
+    # activated) is not on PATH.
+    scripts = str(Path(sys.executable).parent)
+    path = os.environ.get("PATH", "")
+    if scripts not in path.split(os.pathsep):
+        os.environ["PATH"] = scripts + os.pathsep + path

@@ -1,0 +1,136 @@
+"""The course folder: where nbgrader's folders, the gradebook, the sealed results and the grading seed live.
+
+Everything that grading needs is inside one folder, the exchange too, so that it works for one user without sudo.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.nbgrader_bridge.errors import BridgeError
+
+CONFIG_NAME = "nbgrader_config.py"
+SEED_NAME = "grading_seed"
+
+_CONFIG_TEXT = '''"""nbgrader's configuration for this course folder. Written once; your own settings go below the call."""
+
+from pathlib import Path
+
+from autograder.nbgrader_bridge.config import configure
+
+c = get_config()
+configure(c, Path(__file__).resolve().parent)
+
+# A late penalty, for example (nbgrader documents the plugin under "late submission plugin"):
+# c.AssignLatePenalties.plugin_class = "my_course.late.HalfAPointADay"
+'''
+
+# nbgrader puts student names into glob patterns, paths and exchange names that are split at "+".
+_STUDENT = re.compile(r"[\w][\w .,@=-]*")
+
+
+@dataclass(frozen=True)
+class CourseFolder:
+    """Paths of one course folder. `root` is absolute."""
+
+    root: Path
+    seed_file: Path
+
+    @classmethod
+    def at(cls, root: Path | str, seed_file: Path | str | None = None) -> CourseFolder:
+        """The folder at `root`, which need not exist yet; `seed_file` replaces the seed kept inside it."""
+        absolute = Path(root).resolve()
+        return cls(absolute, Path(seed_file).resolve() if seed_file else absolute / SEED_NAME)
+
+    @property
+    def exists(self) -> bool:
+        """True when this is a course folder already."""
+        return (self.root / CONFIG_NAME).is_file()
+
+    def create(self) -> bool:
+        """Makes what is missing: folders, configuration, seed. Returns whether the course folder is new.
+
+        Raises:
+            BridgeError: the folder cannot be written, or holds something else.
+        """
+        new = not self.exists
+        if new and self.root.is_dir() and any(self.root.iterdir()):
+            raise BridgeError(
+                f"{self.root} is not empty and is not a course folder (it has no {CONFIG_NAME}). "
+                "Choose another folder with --course, or an empty one."
+            )
+        try:
+            for name in ("source", "exchange", "cache", "submitted", "sealed"):
+                (self.root / name).mkdir(parents=True, exist_ok=True)
+            if new:
+                (self.root / CONFIG_NAME).write_text(_CONFIG_TEXT, encoding="utf-8")
+            self._create_seed()
+        except OSError as error:
+            raise BridgeError(f"The course folder {self.root} cannot be written: {error.strerror}.") from error
+        return new
+
+    def _create_seed(self) -> None:
+        # O_EXCL: an existing seed is never replaced, or results already given could not be explained any more.
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(self.seed_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(secrets.token_hex(32) + "\n")
+
+    def seed(self) -> str:
+        """The grading seed.
+
+        Raises:
+            BridgeError: no seed, or a seed that others can read.
+        """
+        try:
+            text = self.seed_file.read_text(encoding="utf-8").strip()
+            mode = self.seed_file.stat().st_mode
+        except OSError as error:
+            raise BridgeError(f"The grading seed {self.seed_file} cannot be read: {error.strerror}.") from error
+        if not text:
+            raise BridgeError(f"The grading seed {self.seed_file} is empty. Write one line of random text into it.")
+        if mode & 0o077:
+            raise BridgeError(
+                f"The grading seed {self.seed_file} can be read by other users. Run: chmod 600 {self.seed_file}"
+            )
+        return text
+
+    def seal_key(self) -> bytes:
+        """The key that authenticates sealed results; derived from the seed, which it does not reveal."""
+        return hmac.digest(self.seed().encode(), b"lockstep sealed result", hashlib.sha256)
+
+    def submitted(self, student: str, assignment: str) -> Path:
+        """Folder of one submission, as collected."""
+        return self.root / "submitted" / student / assignment
+
+    def autograded(self, student: str, assignment: str) -> Path:
+        """Folder of one submission after nbgrader's autograde."""
+        return self.root / "autograded" / student / assignment
+
+    def feedback(self, student: str, assignment: str) -> Path:
+        """Folder of nbgrader's feedback page for one submission."""
+        return self.root / "feedback" / student / assignment
+
+    def sealed(self, student: str, assignment: str) -> Path:
+        """File of the sealed result of one submission."""
+        return self.root / "sealed" / student / f"{assignment}.json"
+
+    def released(self, assignment: str) -> Path:
+        """Folder of the student version that nbgrader generated."""
+        return self.root / "release" / assignment
+
+
+def check_student_name(name: str) -> None:
+    """Raises BridgeError when nbgrader cannot carry `name` as a student's id."""
+    if not _STUDENT.fullmatch(name):
+        raise BridgeError(
+            f"{name!r} cannot be a student's name in nbgrader: use letters, digits, spaces and . , _ - @ = "
+            "and begin with a letter or a digit."
+        )

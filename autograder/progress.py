@@ -1,0 +1,98 @@
+"""What this student did, in .lockstep/progress.json under the course folder. It stays on this machine.
+
+A broken or unreadable file is set aside as progress.json.broken and an empty one is started: progress is a convenience
+and must never stop a check.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from autograder.results import CheckResult
+
+FILE = Path(".lockstep") / "progress.json"
+
+
+class HintProgress(msgspec.Struct, frozen=True):
+    """``stage`` stages are open, the last since ``opened_s``, when the checked cell had the digest ``cell``."""
+
+    stage: int = 0
+    opened_s: float = 0.0
+    cell: str = ""
+
+
+class ExerciseProgress(msgspec.Struct, frozen=True):
+    """One exercise: the last check (digest of its cell, finding keys) and the best points so far."""
+
+    checks: int = 0
+    passed: bool = False
+    best_points: float = 0.0
+    max_points: float = 0.0
+    cell: str = ""
+    findings: tuple[str, ...] = ()
+    hints: dict[str, HintProgress] = {}
+    ever_passed: bool = False
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """The whole file, by exercise id."""
+
+    format: int = 1
+    exercises: dict[str, ExerciseProgress] = {}
+
+    def of(self, exercise_id: str) -> ExerciseProgress:
+        """The progress of one exercise; empty if it was never checked."""
+        return self.exercises.get(exercise_id, ExerciseProgress())
+
+    def with_exercise(self, exercise_id: str, progress: ExerciseProgress) -> Progress:
+        """A copy with one exercise replaced."""
+        return msgspec.structs.replace(self, exercises={**self.exercises, exercise_id: progress})
+
+    def after_check(self, result: CheckResult, source: str) -> Progress:
+        """A copy that knows of this check of the cell ``source``."""
+        old = self.of(result.exercise)
+        new = msgspec.structs.replace(
+            old,
+            checks=old.checks + 1,
+            passed=result.passed,
+            ever_passed=old.ever_passed or result.passed,
+            best_points=max(old.best_points, result.points),
+            max_points=result.max_points,
+            cell=digest(source),
+            findings=tuple(dict.fromkeys(f.key for f in result.findings)),
+        )
+        return self.with_exercise(result.exercise, new)
+
+
+def digest(source: str) -> str:
+    """A short digest of a cell that ignores trailing spaces and blank lines."""
+    lines = [line.rstrip() for line in source.splitlines() if line.strip()]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def load(root: Path) -> Progress:
+    """Read the progress under the course folder ``root``."""
+    path = root / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Progress)
+    except FileNotFoundError:
+        return Progress()
+    except (msgspec.MsgspecError, OSError):
+        if path.is_file():
+            os.replace(path, path.with_name(path.name + ".broken"))
+        return Progress()
+
+
+def save(root: Path, progress: Progress) -> None:
+    """Write the progress atomically: a reader sees the old file or the new one."""
+    path = root / FILE
+    path.parent.mkdir(exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".progress-")
+    with os.fdopen(handle, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(progress, order="deterministic"), indent=2) + b"\n")
+    os.replace(temporary, path)
