@@ -1,0 +1,191 @@
+# %% [markdown]
+# # Lab 2: DDP under the hood
+#
+# **What is here today:** one exercise of this lab, a *stretch* exercise: it is harder than the rest of the lab will be
+# and nothing later depends on it. The core exercises of this lab are still being written.
+#
+# You will need: `torch.distributed` at the level of `labs/start.ipynb` (rank, collective, outcome).
+
+# %% tags=["setup"]
+import torch
+import torch.distributed as dist
+
+import simulator
+from autograder import check, hint
+
+# %% [markdown]
+# ## Ring all-reduce by hand
+#
+# **Stretch exercise · difficulty ●●●○ · about 40 minutes**
+#
+# Afterwards you can
+# - say why an all-reduce through one hub rank gets slower with every rank, and a ring hardly does;
+# - build a collective out of `send` and `recv` without a deadlock;
+# - explain where the rule "2(W−1)/W of the tensor per rank" comes from.
+#
+# ### Why a hub is slow
+#
+# After every backward pass, data-parallel training needs the sum of all ranks' gradients, on every rank. The obvious
+# way: everybody sends their tensor to rank 0, rank 0 adds them up and sends the sum back. Run it on four ranks.
+
+# %% tags=["setup"]
+def hub_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+    """All-reduce through rank 0. Right, and slow."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    total = tensor.clone()
+    if rank == 0:
+        arriving = torch.empty_like(tensor)
+        for peer in range(1, world_size):
+            dist.recv(arriving, peer)
+            total += arriving
+        for peer in range(1, world_size):
+            dist.send(total, peer)
+    else:
+        dist.send(total, 0)
+        dist.recv(total, 0)
+    return total
+
+
+def megabytes_sent(run: simulator.Run) -> list[float]:
+    """What each rank sent, in MB, counted from the run's trace."""
+    ranks = range(len(run.results))
+    return [round(sum(e.bytes for e in run.trace.of_rank(rank) if e.op == "send") / 1e6, 3) for rank in ranks]
+
+
+def gradients() -> torch.Tensor:
+    """A stand-in for the gradients of this rank: 5 million float32 numbers, 20 MB."""
+    return torch.full((5_000_000,), dist.get_rank() + 1.0)
+
+
+# %%
+hub = simulator.run(lambda: hub_all_reduce(gradients())[:3].tolist(), world_size=4)
+print("first numbers of the sum, per rank:", hub.results)
+print("MB sent, per rank:", megabytes_sent(hub))
+hub.timeline()
+
+# %% [markdown]
+# Rank 0 is busy all the time: it takes in W−1 whole tensors one after the other, then sends W−1 whole tensors. The
+# others mostly wait. With twice the ranks, rank 0 needs more than twice as long. Its link is the bottleneck; the links between
+# the other ranks carry nothing at all.
+#
+# ### The ring
+#
+# Put the W ranks in a circle. Each rank only *sends to the right* (rank + 1) and *receives from the left* (rank − 1);
+# the last rank's right neighbour is rank 0. Cut the tensor into **W chunks**. Then two rounds around the circle:
+#
+# 1. **Reduce-scatter** (W−1 steps): in every step each rank sends one chunk and adds the chunk which arrives to its
+#    own. A chunk collects one more rank's numbers at every stop. In the end each rank holds *one* chunk that is complete.
+# 2. **All-gather** (W−1 steps): the complete chunks travel once around, and each rank keeps a copy.
+#
+# With W = 3 and chunks a, b, c (`a01` means: chunk a, the numbers of rank 0 and rank 1 added up; **bold** is complete):
+#
+# | | sends on the ring | rank 0 holds | rank 1 holds | rank 2 holds |
+# |---|---|---|---|---|
+# | start | | a0 b0 c0 | a1 b1 c1 | a2 b2 c2 |
+# | step 1 | 0 → 1: a · 1 → 2: b · 2 → 0: c | a0 b0 c02 | a01 b1 c1 | a2 b12 c2 |
+# | step 2 | 0 → 1: c · 1 → 2: a · 2 → 0: b | a0 **b012** c02 | a01 b1 **c012** | **a012** b12 c2 |
+# | step 3 | 0 → 1: b · 1 → 2: c · 2 → 0: a | **a012** **b012** c02 | a01 **b012** **c012** | **a012** b12 **c012** |
+# | step 4 | 0 → 1: a · 1 → 2: b · 2 → 0: c | **a012 b012 c012** | **a012 b012 c012** | **a012 b012 c012** |
+#
+# Follow one chunk, say c, with your finger through all four steps before you write code.
+#
+# Each rank sends 2(W−1) messages of one chunk, so at most **2(W−1) · ⌈n/W⌉** of the n elements. That is less than 2n,
+# however many ranks there are:
+#
+# | ranks | busiest rank of the hub sends | every rank of the ring sends |
+# |---|---|---|
+# | 2 | 1 n | 1 n |
+# | 4 | 3 n | 1.5 n |
+# | 8 | 7 n | 1.75 n |
+# | 128 | 127 n | 1.98 n |
+#
+# This is what NCCL does for large tensors. Its price is 2(W−1) messages one after the other, so for small tensors
+# on many ranks, where each message costs mostly latency, libraries choose trees instead.
+#
+# ### Two things to know before you start
+#
+# **A send waits for its receiver.** `dist.send(t, peer)` returns only when `peer` receives it, as with NCCL. If all
+# ranks of a circle send first, all wait, for ever. `dist.isend(t, peer)` and `dist.irecv(t, peer)` return a handle at
+# once; `handle.wait()` waits. Leave a tensor alone between `isend` and `wait`: its numbers may not have left yet.
+#
+# **Float sums depend on the order.** (a + b) + c and a + (b + c) may differ in the last bit. That is allowed here,
+# but *all ranks must get the same bits*: ranks whose weights differ by one bit drift apart. In the ring it comes for
+# free, as each chunk is added up once and then only copied.
+#
+# ### Your task
+#
+# Write `ring_all_reduce(tensor)`: it returns the sum of `tensor` over all ranks as a new tensor, and sends only to the
+# right and receives only from the left. About 15 lines.
+#
+# ### What is checked
+#
+# On 2, 3, 4 and 5 ranks, with `float32`, `float64` and `int64`, on tensors of one dimension; also on lengths that W
+# does not divide, that are shorter than W, and 0:
+#
+# - the result is the sum (floats: up to the order of addition), with the shape and dtype of `tensor`;
+# - every rank has exactly the same bits;
+# - `tensor` itself is unchanged;
+# - only point-to-point calls: `send`, `recv`, `isend`, `irecv`, `batch_isend_irecv`; no collective;
+# - each rank sends at most 2(W−1) · ⌈n/W⌉ · (bytes per element), and no rank is a hub;
+# - it finishes, also when one rank is slow.
+
+# %% nbgrader={"grade": false, "grade_id": "ring-all-reduce", "locked": false, "schema_version": 3, "solution": true, "task": false}
+# exercise: lab2/ring-all-reduce
+def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the sum of `tensor` (one dimension) over all ranks, with the same bits on every rank."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % world_size, (rank - 1) % world_size
+    total = tensor.clone()  # the caller's tensor stays as it is
+    ### BEGIN SOLUTION
+    # why: tensor_split gives views into total; the longest has ceil(n/W) elements, and when n < W some are empty.
+    chunks = total.tensor_split(world_size)
+
+    def exchange(outgoing: int, incoming: int) -> torch.Tensor:
+        arriving = torch.empty_like(chunks[incoming])
+        # why: isend returns at once, so every rank comes to its recv. If all ranks called send here, all would wait.
+        sending = dist.isend(chunks[outgoing], right)
+        dist.recv(arriving, left)
+        sending.wait()  # why: until now the chunk may still be on its way out, so nobody may write to it
+        return arriving
+
+    # Reduce-scatter. why: in step s a rank passes on the chunk it completed one stop further in step s - 1, which is
+    # one index lower; what arrives is what the left neighbour passed on.
+    for step in range(world_size - 1):
+        incoming = (rank - step - 1) % world_size
+        chunks[incoming].add_(exchange((rank - step) % world_size, incoming))
+
+    # All-gather. why: chunk rank + 1 is the one which this rank received last above, so it is complete. From here on
+    # chunks are copied and never added, which is why all ranks end with the same bits.
+    for step in range(world_size - 1):
+        incoming = (rank - step) % world_size
+        chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
+    ### END SOLUTION
+    return total
+
+
+# %% nbgrader={"grade": true, "grade_id": "check-ring-all-reduce", "locked": true, "points": 8, "schema_version": 3, "solution": false, "task": false}
+check("lab2/ring-all-reduce")
+
+# %% [markdown]
+# Stuck? Run the next cell. It looks at what your last check found and asks you a question about it. The next stage
+# opens after you have changed your code and checked again, or after five minutes.
+
+# %%
+hint("lab2/ring-all-reduce")
+
+# %% [markdown]
+# ### Look at your ring
+#
+# The same 20 MB on the same four ranks as the hub above, now through your function. Compare the two timelines and the
+# MB per rank.
+
+# %%
+ring = simulator.run(lambda: ring_all_reduce(gradients())[:3].tolist(), world_size=4)
+print("first numbers of the sum, per rank:", ring.results)
+print("MB sent, per rank:", megabytes_sent(ring))
+ring.timeline()
+
+# %% [markdown]
+# What to look for when it works: every row is filled in the same way, nobody is busier than the others, and the whole
+# takes about a quarter of the hub's time. Try `world_size=8` in both cells: the hub takes more than twice as long, the
+# ring hardly longer.

@@ -1,0 +1,22 @@
+# exercise: lab2/ring-all-reduce
+# finding: hub
+# hint: hub
+# wrong: rank 0 receives everything, adds up and sends the sum to everybody
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    total = tensor.clone()
+    if rank == 0:
+        arriving = torch.empty_like(tensor)
+        for peer in range(1, world_size):
+            dist.recv(arriving, peer)
+            total += arriving
+        for peer in range(1, world_size):
+            dist.send(total, peer)
+    else:
+        dist.send(total, 0)
+        dist.recv(total, 0)
+    return total

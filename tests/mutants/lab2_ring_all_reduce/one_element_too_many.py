@@ -1,0 +1,30 @@
+# exercise: lab2/ring-all-reduce
+# finding: bytes
+# hint: bytes
+# wrong: pads every chunk to n // W + 1 elements, one more than allowed when W divides n
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % world_size, (rank - 1) % world_size
+    total = tensor.clone()
+    size = tensor.numel() // world_size + 1
+    total = torch.cat([total, total.new_zeros(size * world_size - total.numel())])
+    chunks = total.split(size)
+
+    def exchange(outgoing: int, incoming: int) -> torch.Tensor:
+        arriving = torch.empty_like(chunks[incoming])
+        sending = dist.isend(chunks[outgoing], right)
+        dist.recv(arriving, left)
+        sending.wait()
+        return arriving
+
+    for step in range(world_size - 1):
+        incoming = (rank - step - 1) % world_size
+        chunks[incoming].add_(exchange((rank - step) % world_size, incoming))
+    for step in range(world_size - 1):
+        incoming = (rank - step) % world_size
+        chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
+    return total[: tensor.numel()]

@@ -1,0 +1,29 @@
+# exercise: lab2/ring-all-reduce
+# finding: value
+# hint: value
+# wrong: cuts with n // W and forgets the rest
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % world_size, (rank - 1) % world_size
+    total = tensor.clone()
+    size = tensor.numel() // world_size
+    chunks = [total[i * size : (i + 1) * size] for i in range(world_size)]  # the last n % W elements are in no chunk
+
+    def exchange(outgoing: int, incoming: int) -> torch.Tensor:
+        arriving = torch.empty_like(chunks[incoming])
+        sending = dist.isend(chunks[outgoing], right)
+        dist.recv(arriving, left)
+        sending.wait()
+        return arriving
+
+    for step in range(world_size - 1):
+        incoming = (rank - step - 1) % world_size
+        chunks[incoming].add_(exchange((rank - step) % world_size, incoming))
+    for step in range(world_size - 1):
+        incoming = (rank - step) % world_size
+        chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
+    return total
