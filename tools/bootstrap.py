@@ -1,7 +1,7 @@
 """What `make` calls first: checks the Python that runs it, then hands over to tools/lockstep_setup.
 
-Written so that every Python since 3.6 can parse it: one that is too old must get to its sentence, not to a syntax error.
-Uses the standard library only, because nothing is installed yet.
+Written so that every Python since 3.6 can parse it: one that is too old must get to its sentence, not to a syntax
+error. Uses the standard library only, because nothing is installed yet.
 """
 
 import os
@@ -12,7 +12,7 @@ OLDEST = (3, 11)
 TRY_INSTEAD = ["python3.13", "python3.12", "python3.11"]
 
 
-def main():
+def main() -> int:
     """Run tools/lockstep_setup with this Python, or with a newer one that is on PATH, or say what to install."""
     version = tuple(sys.version_info[:2])
     if version >= OLDEST:

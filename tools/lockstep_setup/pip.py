@@ -42,8 +42,8 @@ _CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"(?:No matching distribution found for|that satisfies the requirement) torch",
-        "there is no torch {torch} for this Python and machine ({machine}). It is built for Linux and for Macs with Apple "
-        "silicon, and for some Pythons only: try another, for example make start PYTHON=python3.12",
+        "there is no torch {torch} for this Python and machine ({machine}). It is built for Linux and for Macs with "
+        "Apple silicon, and for some Pythons only: try another, for example make start PYTHON=python3.12",
     ),
 )
 
