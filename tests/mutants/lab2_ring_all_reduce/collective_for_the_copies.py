@@ -1,16 +1,15 @@
 # exercise: lab2/ring-all-reduce
 # finding: point-to-point-only
 # hint: point-to-point-only
-# wrong: the reduce-scatter is right, but the all-gather is a collective (broadcast)
+# wrong: the reduce-scatter is right, but the all-gather is W broadcasts
 import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
-    total = tensor.clone()
-    chunks = total.tensor_split(world_size)
+    chunks = tensor.tensor_split(world_size)
 
     def exchange(outgoing: int, incoming: int) -> torch.Tensor:
         arriving = torch.empty_like(chunks[incoming])
@@ -22,6 +21,5 @@ def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
     for step in range(world_size - 1):
         incoming = (rank - step - 1) % world_size
         chunks[incoming].add_(exchange((rank - step) % world_size, incoming))
-    for owner in range(world_size):
-        dist.broadcast(chunks[(owner + 1) % world_size], src=owner)
-    return total
+    for index, chunk in enumerate(chunks):
+        dist.broadcast(chunk, src=(index - 1) % world_size)

@@ -6,7 +6,5 @@ import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
-    total = tensor.clone()
-    dist.all_reduce(total)
-    return total
+def ring_all_reduce(tensor: torch.Tensor) -> None:
+    dist.all_reduce(tensor)

@@ -1,12 +1,12 @@
 # exercise: lab2/ring-all-reduce
 # finding: value
 # hint: value
-# wrong: goes through float32, so float64 loses digits and large int64 numbers change
+# wrong: adds up in float32: float64 loses digits and large integers change
 import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
     total = tensor.to(torch.float32, copy=True)
@@ -25,4 +25,4 @@ def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
     for step in range(world_size - 1):
         incoming = (rank - step) % world_size
         chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
-    return total.to(tensor.dtype)
+    tensor.copy_(total)

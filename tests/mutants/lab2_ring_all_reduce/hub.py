@@ -6,17 +6,15 @@ import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    total = tensor.clone()
     if rank == 0:
         arriving = torch.empty_like(tensor)
         for peer in range(1, world_size):
             dist.recv(arriving, peer)
-            total += arriving
+            tensor += arriving
         for peer in range(1, world_size):
-            dist.send(total, peer)
+            dist.send(tensor, peer)
     else:
-        dist.send(total, 0)
-        dist.recv(total, 0)
-    return total
+        dist.send(tensor, 0)
+        dist.recv(tensor, 0)

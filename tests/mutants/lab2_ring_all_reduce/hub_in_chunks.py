@@ -6,11 +6,10 @@ import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     hub = world_size - 1
-    total = tensor.clone()
-    chunks = total.tensor_split(world_size)
+    chunks = tensor.tensor_split(world_size)
     if rank == hub:
         for peer in range(hub):
             for chunk in chunks:
@@ -25,4 +24,3 @@ def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
             dist.send(chunk, hub)
         for chunk in chunks:
             dist.recv(chunk, hub)
-    return total

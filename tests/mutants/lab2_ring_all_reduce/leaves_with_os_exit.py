@@ -1,18 +1,17 @@
 # exercise: lab2/ring-all-reduce
-# finding: unfinished
-# hint: unfinished
-# wrong: ends the process, so nothing comes back
+# finding: crash
+# hint: crash
+# wrong: ends its own process, so nothing comes back
 import os
 
 import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
-    total = tensor.clone()
-    chunks = total.tensor_split(world_size)
+    chunks = tensor.tensor_split(world_size)
 
     def exchange(outgoing: int, incoming: int) -> torch.Tensor:
         arriving = torch.empty_like(chunks[incoming])

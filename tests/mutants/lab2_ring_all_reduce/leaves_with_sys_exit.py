@@ -1,6 +1,6 @@
 # exercise: lab2/ring-all-reduce
-# finding: unfinished
-# hint: unfinished
+# finding: crash
+# hint: crash
 # wrong: calls sys.exit when it is done
 import sys
 
@@ -8,11 +8,10 @@ import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
-    total = tensor.clone()
-    chunks = total.tensor_split(world_size)
+    chunks = tensor.tensor_split(world_size)
 
     def exchange(outgoing: int, incoming: int) -> torch.Tensor:
         arriving = torch.empty_like(chunks[incoming])

@@ -6,13 +6,12 @@ import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
-    total = tensor.clone()
     size = tensor.numel() // world_size + 1
-    total = torch.cat([total, total.new_zeros(size * world_size - total.numel())])
-    chunks = total.split(size)
+    padded = torch.cat([tensor, tensor.new_zeros(size * world_size - tensor.numel())])
+    chunks = padded.split(size)
 
     def exchange(outgoing: int, incoming: int) -> torch.Tensor:
         arriving = torch.empty_like(chunks[incoming])
@@ -27,4 +26,4 @@ def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
     for step in range(world_size - 1):
         incoming = (rank - step) % world_size
         chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
-    return total[: tensor.numel()]
+    tensor.copy_(padded[: tensor.numel()])

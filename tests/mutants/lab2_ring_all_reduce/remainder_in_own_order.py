@@ -1,18 +1,17 @@
 # exercise: lab2/ring-all-reduce
-# finding: ranks-agree
-# hint: ranks-agree
-# wrong: the last n % W elements are added up by each rank in another order, so the last bits differ between ranks
+# finding: agreement
+# hint: agreement
+# wrong: each rank adds up the last n % W elements in another order: the last bits differ
 import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
     size = tensor.numel() // world_size
-    total = tensor.clone()
-    chunks = [total[i * size : (i + 1) * size] for i in range(world_size)]
-    rest = total[world_size * size :]
+    chunks = [tensor[i * size : (i + 1) * size] for i in range(world_size)]
+    rest = tensor[world_size * size :]
 
     def exchange(outgoing: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
         arriving = torch.empty_like(like)
@@ -32,4 +31,3 @@ def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
     for _ in range(world_size - 1):  # each rank starts with its own numbers and adds the others as they come by
         passing = exchange(passing, rest)
         rest += passing
-    return total

@@ -6,11 +6,10 @@ import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
-    total = tensor.clone()
-    chunks = total.tensor_split(world_size)
+    chunks = tensor.tensor_split(world_size)
 
     def exchange(outgoing: int, incoming: int) -> torch.Tensor:
         arriving = torch.empty_like(chunks[incoming])
@@ -22,4 +21,3 @@ def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
     for step in range(world_size - 1):
         incoming = (rank - step - 1) % world_size
         chunks[incoming].add_(exchange((rank - step) % world_size, incoming))
-    return total

@@ -1,16 +1,15 @@
 # exercise: lab2/ring-all-reduce
 # finding: value
 # hint: value
-# wrong: with exactly three ranks one chunk is overwritten where it should be added
+# wrong: with exactly three ranks one chunk is overwritten where it should be added to
 import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
-    total = tensor.clone()
-    chunks = total.tensor_split(world_size)
+    chunks = tensor.tensor_split(world_size)
 
     def exchange(outgoing: int, incoming: int) -> torch.Tensor:
         arriving = torch.empty_like(chunks[incoming])
@@ -29,4 +28,3 @@ def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
     for step in range(world_size - 1):
         incoming = (rank - step) % world_size
         chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
-    return total

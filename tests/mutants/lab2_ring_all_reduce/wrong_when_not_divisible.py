@@ -1,17 +1,16 @@
 # exercise: lab2/ring-all-reduce
 # finding: value
 # hint: value
-# wrong: cuts with n // W and forgets the rest
+# wrong: cuts with n // W, so the last n % W elements are in no chunk
 import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
-    total = tensor.clone()
     size = tensor.numel() // world_size
-    chunks = [total[i * size : (i + 1) * size] for i in range(world_size)]  # the last n % W elements are in no chunk
+    chunks = [tensor[i * size : (i + 1) * size] for i in range(world_size)]
 
     def exchange(outgoing: int, incoming: int) -> torch.Tensor:
         arriving = torch.empty_like(chunks[incoming])
@@ -26,4 +25,3 @@ def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
     for step in range(world_size - 1):
         incoming = (rank - step) % world_size
         chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
-    return total

@@ -1,19 +1,18 @@
 # exercise: lab2/ring-all-reduce
-# finding: input-mutated
-# hint: input-mutated
-# wrong: adds up in the caller's tensor
+# finding: mismatch
+# hint: mismatch
+# wrong: the receive buffer has no dtype of its own, so it is float32 whatever arrives
 import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
-    total = tensor
-    chunks = total.tensor_split(world_size)
+    chunks = tensor.tensor_split(world_size)
 
     def exchange(outgoing: int, incoming: int) -> torch.Tensor:
-        arriving = torch.empty_like(chunks[incoming])
+        arriving = torch.empty(chunks[incoming].numel())
         sending = dist.isend(chunks[outgoing], right)
         dist.recv(arriving, left)
         sending.wait()
@@ -25,4 +24,3 @@ def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
     for step in range(world_size - 1):
         incoming = (rank - step) % world_size
         chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
-    return total

@@ -1,16 +1,15 @@
 # exercise: lab2/ring-all-reduce
-# finding: result
-# hint: result
-# wrong: works in place and forgets to return
+# finding: deadlock
+# hint: deadlock
+# wrong: rank 0 makes one step more than the others and waits for ever
 import torch
 import torch.distributed as dist
 
 
-def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
-    total = tensor.clone()
-    chunks = total.tensor_split(world_size)
+    chunks = tensor.tensor_split(world_size)
 
     def exchange(outgoing: int, incoming: int) -> torch.Tensor:
         arriving = torch.empty_like(chunks[incoming])
@@ -22,7 +21,6 @@ def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
     for step in range(world_size - 1):
         incoming = (rank - step - 1) % world_size
         chunks[incoming].add_(exchange((rank - step) % world_size, incoming))
-    for step in range(world_size - 1):
+    for step in range(world_size - 1 + (rank == 0)):
         incoming = (rank - step) % world_size
         chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
-    tensor.copy_(tensor)

@@ -1,0 +1,28 @@
+# exercise: lab2/ring-all-reduce
+# finding: value
+# hint: value
+# wrong: adds up in a copy and returns it: the caller looks at its own tensor, which never changed
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % world_size, (rank - 1) % world_size
+    total = tensor.clone()
+    chunks = total.tensor_split(world_size)
+
+    def exchange(outgoing: int, incoming: int) -> torch.Tensor:
+        arriving = torch.empty_like(chunks[incoming])
+        sending = dist.isend(chunks[outgoing], right)
+        dist.recv(arriving, left)
+        sending.wait()
+        return arriving
+
+    for step in range(world_size - 1):
+        incoming = (rank - step - 1) % world_size
+        chunks[incoming].add_(exchange((rank - step) % world_size, incoming))
+    for step in range(world_size - 1):
+        incoming = (rank - step) % world_size
+        chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
+    return total
