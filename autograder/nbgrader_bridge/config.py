@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 COURSE_ID = "lockstep"
 _HERE = "autograder.nbgrader_bridge"
-TEMPLATES = Path(__file__).parent / "templates"
+_NBGRADER = "nbgrader.preprocessors"
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
 def configure(c: Config, root: Path, course_id: str = COURSE_ID) -> None:
@@ -31,46 +32,56 @@ def configure(c: Config, root: Path, course_id: str = COURSE_ID) -> None:
     c.Exchange.cache = str(root / "cache")
     c.CollectApp.check_owner = False  # one account hands in for everybody when the exchange is a local folder
     c.ExchangeCollect.check_owner = False
+    _configure_generate(c)
     _configure_autograde(c)
     _configure_pages(c)
 
 
+def _configure_generate(c: Config) -> None:
+    # `lockstep build` has cleared the solutions; nbgrader's ClearSolutions would empty every cell without its marks.
+    names = "LockCells ClearOutput CheckCellMetadata ComputeChecksums SaveCells CheckCellMetadata"
+    c.GenerateAssignment.preprocessors = [f"{_NBGRADER}.{name}" for name in names.split()]
+
+
 def _configure_autograde(c: Config) -> None:
-    preprocessors = "nbgrader.preprocessors"
     c.Autograde.exporter_class = f"{_HERE}.exporters.TolerantExporter"
     # OverwriteCells stays although Rebuild restores the cells first: it compares with the gradebook, which is what
     # nbgrader computes the points from.
     c.Autograde.sanitize_preprocessors = [
         f"{_HERE}.preprocessors.Rebuild",
-        f"{preprocessors}.OverwriteKernelspec",
-        f"{preprocessors}.OverwriteCells",
-        f"{preprocessors}.CheckCellMetadata",
+        f"{_NBGRADER}.OverwriteKernelspec",
+        f"{_NBGRADER}.OverwriteCells",
+        f"{_NBGRADER}.CheckCellMetadata",
     ]
     c.OverwriteCells.add_missing_cells = True
     # In place of nbgrader's Execute: nothing of a submission ever runs here.
     c.Autograde.autograde_preprocessors = [
         f"{_HERE}.preprocessors.SealedResults",
-        f"{preprocessors}.SaveAutoGrades",
-        f"{preprocessors}.AssignLatePenalties",
-        f"{preprocessors}.CheckCellMetadata",
+        f"{_NBGRADER}.SaveAutoGrades",
+        f"{_NBGRADER}.AssignLatePenalties",
+        f"{_NBGRADER}.CheckCellMetadata",
     ]
+    # Pages among a student's files would be copied into the feedback folder.
+    c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", "*.html", "*.htm", "*.svg"]
     c.ExecutePreprocessor.timeout = 600  # `nbgrader validate` runs check(), which starts ranks
 
 
 def _configure_pages(c: Config) -> None:
-    c.GenerateFeedback.exporter_class = f"{_HERE}.exporters.FeedbackExporter"
+    import nbgrader
+
+    formgrader = Path(nbgrader.__file__).parent / "server_extensions" / "formgrader" / "templates"
     # Formgrader shows submissions inside the instructor's Jupyter: Markdown is cleaned wherever it becomes HTML.
     c.HTMLExporter.filters = {"markdown2html": f"{_HERE}.sanitize.markdown2html"}
-    c.HTMLExporter.extra_template_paths = [str(TEMPLATES / "offline")]
+    c.HTMLExporter.extra_template_basedirs = [str(_TEMPLATES), str(formgrader)]
 
 
 def load(folder: CourseFolder) -> Config:
     """The course folder's nbgrader_config.py, with the instructor's own settings."""
-    from traitlets.config import PyFileConfigLoader
+    from traitlets.config.loader import PyFileConfigLoader
 
     from autograder.nbgrader_bridge.folder import CONFIG_NAME
 
-    config: Config = PyFileConfigLoader(CONFIG_NAME, path=str(folder.root)).load_config()
+    config = PyFileConfigLoader(CONFIG_NAME, path=str(folder.root)).load_config()
     config.SealedResults.seed_file = str(folder.seed_file)
     return config
 

@@ -19,7 +19,7 @@ from autograder.nbgrader_bridge.errors import BridgeError
 CONFIG_NAME = "nbgrader_config.py"
 SEED_NAME = "grading_seed"
 
-_CONFIG_TEXT = '''"""nbgrader's configuration for this course folder. Written once; your own settings go below the call."""
+_CONFIG_TEXT = '''"""nbgrader's configuration for this course folder. Written once; your settings go below."""
 
 from pathlib import Path
 
@@ -121,6 +121,10 @@ class CourseFolder:
     def sealed(self, student: str, assignment: str) -> Path:
         """File of the sealed result of one submission."""
         return self.root / "sealed" / student / f"{assignment}.json"
+
+    def report(self, student: str, assignment: str) -> Path:
+        """Page of one submission, written by us right after grading."""
+        return self.root / "reports" / student / f"{assignment}.html"
 
     def released(self, assignment: str) -> Path:
         """Folder of the student version that nbgrader generated."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 import bleach
 from nbconvert.filters import markdown2html as render
 
-_TAGS = frozenset(
-    "a abbr b blockquote br caption code dd del div dl dt em h1 h2 h3 h4 h5 h6 hr i img ins kbd li ol p pre q s samp "
-    "small span strong sub sup table tbody td tfoot th thead tr tt u ul var".split()
-)
+# fmt: off
+_TAGS = frozenset({
+    "a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "del", "div", "dl", "dt", "em", "h1", "h2",
+    "h3", "h4", "h5", "h6", "hr", "i", "img", "ins", "kbd", "li", "ol", "p", "pre", "q", "s", "samp", "small",
+    "span", "strong", "sub", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul", "var",
+})
+# fmt: on
 _ATTRIBUTES = {
     "*": ["class", "title"],
     "a": ["href"],

@@ -1,0 +1,123 @@
+"""Grading a folder of submissions: one line each, resumable, and one broken submission never stops the others.
+
+For each submission: bring it into submitted/, seal its result, enter the result into the gradebook, write its report.
+A submission whose seal is fresh and whose points are in the gradebook already is left alone, so that an interrupted
+grading continues where it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from statistics import mean, median
+
+from autograder import report
+from autograder.errors import LabError
+from autograder.nbgrader_bridge import intake, seal
+from autograder.nbgrader_bridge.folder import CourseFolder
+from autograder.nbgrader_bridge.intake import Submission
+from autograder.nbgrader_bridge.pipeline import Pipeline
+from autograder.results import NotebookResult
+
+Say = Callable[[str, bool], None]  # text, end of line
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one submission. `result` is None without a seal; `problem` is "" when all went well."""
+
+    student: str
+    result: NotebookResult | None
+    new: bool
+    problem: str = ""
+
+
+def grade_all(
+    folder: CourseFolder, pipeline: Pipeline, assignment: str, submissions: list[Submission], say: Say
+) -> Iterator[Row]:
+    """Grades the submissions in order; yields a row as soon as its submission is done."""
+    width = max(len(submission.student) for submission in submissions)
+    for number, submission in enumerate(submissions, start=1):
+        say(f"{number:>{len(str(len(submissions)))}}/{len(submissions)}  {submission.student:<{width}}  ", False)
+        try:
+            row = _grade(folder, pipeline, assignment, submission)
+        except LabError as error:
+            row = Row(submission.student, None, new=True, problem=str(error))
+        say(_line(row), True)
+        yield row
+
+
+def _grade(folder: CourseFolder, pipeline: Pipeline, assignment: str, submission: Submission) -> Row:
+    student = submission.student
+    intake.bring_in(folder, submission, assignment)
+    before = _entered(folder, student, assignment)
+    sealed = seal.ensure(folder, student, assignment)
+    _write_report(folder, sealed)
+    digest = seal.file_digest(folder, student, assignment)
+    problem = submission.note if submission.notebook is None else ""
+    if sealed.broken:
+        problem = sealed.result.notes[0]
+    if before == digest:
+        return Row(student, sealed.result, new=False, problem=problem)
+    try:
+        pipeline.autograde(assignment, student)
+    except LabError as error:
+        problem = str(error)
+    return Row(student, sealed.result, new=True, problem=problem)
+
+
+def _entered(folder: CourseFolder, student: str, assignment: str) -> str:
+    """SHA-256 of the seal whose points are in the gradebook, "" if none are."""
+    import nbformat
+
+    from autograder.nbgrader_bridge.preprocessors import SEAL_KEY
+
+    try:
+        graded = nbformat.read(folder.autograded(student, assignment) / f"{assignment}.ipynb", as_version=4)
+    except (OSError, ValueError):
+        return ""
+    return str(graded.metadata.get(SEAL_KEY, ""))
+
+
+def _write_report(folder: CourseFolder, sealed: seal.Seal) -> None:
+    path = folder.report(sealed.student, sealed.assignment)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(report.page(sealed.result, sealed.student), encoding="utf-8")
+
+
+def _line(row: Row) -> str:
+    if row.result is None:
+        return f"not graded: {row.problem}"
+    points = f"{row.result.points:g} / {row.result.max_points:g}"
+    missed = [part.key for exercise in row.result.exercises for part in exercise.parts if not part.passed]
+    said = row.problem or ("" if not missed else "missed: " + ", ".join(missed))
+    return f"{points:>9}  {'' if row.new else '(unchanged) '}{said}".rstrip()
+
+
+def summary(rows: list[Row], assignment: str) -> Iterable[str]:
+    """The lines that stand below a grading: how many, how good, which parts were missed, what went wrong."""
+    results = [row.result for row in rows if row.result]
+    problems = [row for row in rows if row.problem]
+    unchanged = sum(not row.new for row in rows)
+    yield f"{len(rows)} submissions of {assignment}: {len(rows) - unchanged} graded now, {unchanged} unchanged"
+    if results:
+        points = [result.points for result in results]
+        yield (
+            f"points out of {results[0].max_points:g}: mean {mean(points):.3g}, median {median(points):g}, "
+            f"lowest {min(points):g}, highest {max(points):g}"
+        )
+        yield from _parts(results)
+    if problems:
+        yield "needs a look:"
+        yield from (f"  {row.student}: {row.problem}" for row in problems)
+
+
+def _parts(results: list[NotebookResult]) -> Iterable[str]:
+    passed: dict[tuple[str, str], int] = {}
+    for result in results:
+        for exercise in result.exercises:
+            for part in exercise.parts:
+                passed[exercise.exercise, part.title] = passed.get((exercise.exercise, part.title), 0) + part.passed
+    width = max(len(title) for _, title in passed)
+    for (_, title), count in passed.items():
+        yield f"  {title:<{width}}  passed by {count} of {len(results)}"

@@ -1,0 +1,183 @@
+"""`lockstep grade` and the `lockstep nbgrader` steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from autograder import course
+from autograder.nbgrader_bridge.errors import BridgeError
+from autograder.nbgrader_bridge.folder import CourseFolder
+
+if TYPE_CHECKING:
+    from autograder.nbgrader_bridge.pipeline import Pipeline
+
+_COURSE = click.option(
+    "--course",
+    "course_dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("grading"),
+    show_default=True,
+    help="The course folder: gradebook, submissions, sealed results. Made when it is missing.",
+)
+_ASSIGNMENT = click.option("--assignment", metavar="LAB", help="The lab, for example lab2 [default: the only one].")
+_STUDENT = click.option("--student", required=True, help="Who does this step.")
+
+
+@click.command()
+@click.argument("submissions", required=False, type=click.Path(path_type=Path))
+@_COURSE
+@_ASSIGNMENT
+@click.option("--only", metavar="STUDENT", help="Grade this student only.")
+@click.option("--seed-file", type=click.Path(path_type=Path), help="The grading seed [default: in the course folder].")
+@click.pass_context
+def grade(
+    ctx: click.Context,
+    submissions: Path | None,
+    course_dir: Path,
+    assignment: str | None,
+    only: str | None,
+    seed_file: Path | None,
+) -> None:
+    """Grade a folder of submissions with hidden cases and enter the points into nbgrader's gradebook.
+
+    SUBMISSIONS holds STUDENT.ipynb, STUDENT/lab2.ipynb or STUDENT/lab2/lab2.ipynb. Without it, the submissions that
+    `lockstep nbgrader collect` brought in are graded. What is graded already and unchanged is not graded again.
+
+    Exit code: 0 all graded, 1 some need a look, 2 nothing could be done.
+    """
+    from autograder.nbgrader_bridge import batch, intake
+
+    lab, folder = _lab(assignment), CourseFolder.at(course_dir, seed_file)
+    pipeline = _open(folder, lab)
+    found = intake.find(submissions or folder.root / "submitted", lab)
+    if only:
+        found = [submission for submission in found if submission.student == only]
+        if not found:
+            raise BridgeError(f"There is no submission of {only}.")
+    rows: list[batch.Row] = []
+    try:
+        rows.extend(batch.grade_all(folder, pipeline, lab, found, lambda text, end: click.echo(text, nl=end)))
+    except KeyboardInterrupt:
+        click.echo(f"\nInterrupted: {len(rows)} of {len(found)} are done. The same command continues.", err=True)
+        ctx.exit(1)
+    click.echo()
+    for line in batch.summary(rows, lab):
+        click.echo(line)
+    click.echo(f"reports: {folder.root / 'reports'}\nnext: lockstep nbgrader feedback, lockstep nbgrader export")
+    ctx.exit(1 if any(row.problem for row in rows) else 0)
+
+
+@click.group()
+def nbgrader() -> None:
+    """nbgrader's steps for a course folder; `lockstep grade` is the autograde step."""
+
+
+@nbgrader.command()
+@_COURSE
+@_ASSIGNMENT
+def generate(course_dir: Path, assignment: str | None) -> None:
+    """Make the assignment from solutions/ and enter it into the gradebook."""
+    from autograder.nbgrader_bridge.pipeline import Pipeline
+
+    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    folder.create()
+    _generate(Pipeline(folder), lab)
+    click.echo(f"{lab}: student version in {folder.released(lab)}")
+
+
+@nbgrader.command()
+@_COURSE
+@_ASSIGNMENT
+def release(course_dir: Path, assignment: str | None) -> None:
+    """Put the assignment into the exchange for students to fetch."""
+    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    _open(folder, lab).release(lab)
+    click.echo(f"{lab}: released to {folder.root / 'exchange'}")
+
+
+@nbgrader.command()
+@_COURSE
+@_ASSIGNMENT
+@_STUDENT
+@click.option("--home", type=click.Path(path_type=Path), default=Path(), help="Folder of the student [default: here].")
+def fetch(course_dir: Path, assignment: str | None, student: str, home: Path) -> None:
+    """Copy a released assignment into a student's folder."""
+    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    click.echo(f"{lab}: fetched to {_open(folder, lab).fetch(lab, student, home)}")
+
+
+@nbgrader.command()
+@_COURSE
+@_ASSIGNMENT
+@_STUDENT
+@click.option("--home", type=click.Path(path_type=Path), default=Path(), help="Folder of the student [default: here].")
+def submit(course_dir: Path, assignment: str | None, student: str, home: Path) -> None:
+    """Hand in an assignment from a student's folder."""
+    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    _open(folder, lab).submit(lab, student, home)
+    click.echo(f"{lab}: handed in for {student}")
+
+
+@nbgrader.command()
+@_COURSE
+@_ASSIGNMENT
+def collect(course_dir: Path, assignment: str | None) -> None:
+    """Bring what students handed in into the course folder."""
+    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    _open(folder, lab).collect(lab)
+    count = len(list(folder.root.glob(f"submitted/*/{lab}")))
+    click.echo(f"{lab}: {count} submissions in {folder.root / 'submitted'}. Next: lockstep grade")
+
+
+@nbgrader.command()
+@_COURSE
+@_ASSIGNMENT
+def feedback(course_dir: Path, assignment: str | None) -> None:
+    """Write the feedback pages and return them to everyone who handed in through the exchange."""
+    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    pipeline = _open(folder, lab)
+    pipeline.feedback(lab)
+    released = pipeline.release_feedback(lab)
+    click.echo(f"{lab}: feedback in {folder.root / 'feedback'}, {released} pages released to the exchange")
+
+
+@nbgrader.command()
+@_COURSE
+@_ASSIGNMENT
+@click.option("--to", type=click.Path(dir_okay=False, path_type=Path), help="CSV file [default: LAB.csv].")
+def export(course_dir: Path, assignment: str | None, to: Path | None) -> None:
+    """Write the points of every graded cell as CSV."""
+    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    path = to or Path(f"{lab}.csv")
+    click.echo(f"{lab}: {_open(folder, lab).export(lab, path)} rows in {path}")
+
+
+def _lab(assignment: str | None) -> str:
+    labs = [lab.id for lab in course.load().labs() if lab.exercises]
+    if assignment is None and len(labs) == 1:
+        return labs[0]
+    if assignment not in labs:
+        raise BridgeError(f"Name a lab with --assignment. Labs with exercises: {', '.join(labs)}.")
+    return assignment
+
+
+def _open(folder: CourseFolder, lab: str) -> Pipeline:
+    """The pipeline of a course folder in which the lab is generated; makes what is missing."""
+    from autograder.nbgrader_bridge.pipeline import Pipeline
+
+    if folder.create():
+        click.echo(f"new course folder: {folder.root}")
+    pipeline = Pipeline(folder)
+    if not (folder.released(lab) / f"{lab}.ipynb").is_file():
+        _generate(pipeline, lab)
+    return pipeline
+
+
+def _generate(pipeline: Pipeline, lab: str) -> None:
+    from autograder.build import tree
+
+    tree.nbgrader_source(course.find_root(), lab, pipeline.folder.root / "source")
+    pipeline.generate(lab)

@@ -1,0 +1,102 @@
+"""Submissions as they come, brought into nbgrader's submitted/ folder.
+
+Three layouts are read, also mixed: STUDENT/ASSIGNMENT/*.ipynb (nbgrader), STUDENT/*.ipynb, and STUDENT.ipynb. Only the
+notebook and nbgrader's timestamp are taken: other files of a submission never reach the course folder. Links are not
+followed, since they could name any file of the instructor.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.nbgrader_bridge.errors import BridgeError
+from autograder.nbgrader_bridge.folder import CourseFolder, check_student_name
+
+_STAMPS = ("timestamp.txt", "submission_secret.txt")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One student's hand-in. `notebook` is None when there is nothing to grade; `note` says what was odd."""
+
+    student: str
+    notebook: Path | None
+    note: str = ""
+
+
+def find(submissions: Path, assignment: str) -> list[Submission]:
+    """All submissions under a folder, by student name.
+
+    Raises:
+        BridgeError: the folder does not exist, holds no submission, or holds two of one student.
+    """
+    if not submissions.is_dir():
+        raise BridgeError(f"{submissions} is not a folder. Give the folder that holds the submissions.")
+    found = list(_read(submissions, assignment))
+    names = [submission.student for submission in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BridgeError(f"{submissions} holds two submissions of {', '.join(twice)}. Keep one of each.")
+    if not found:
+        raise BridgeError(
+            f"{submissions} holds no submission. Expected STUDENT.ipynb, STUDENT/{assignment}.ipynb or "
+            f"STUDENT/{assignment}/{assignment}.ipynb."
+        )
+    return found
+
+
+def _read(submissions: Path, assignment: str) -> Iterator[Submission]:
+    for entry in sorted(submissions.iterdir()):
+        if entry.name.startswith((".", "_")):
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            inner = entry / assignment
+            yield _choose(entry.name, inner if inner.is_dir() else entry, assignment)
+        elif entry.suffix == ".ipynb":
+            yield _checked(entry.stem, entry)
+
+
+def _choose(student: str, place: Path, assignment: str) -> Submission:
+    candidates = sorted(place.glob("*.ipynb"))
+    named = [path for path in candidates if path.stem == assignment]
+    if named:
+        return _checked(student, named[0])
+    if len(candidates) == 1:
+        return _checked(student, candidates[0], note=f"The file was called {candidates[0].name}.")
+    if candidates:
+        names = ", ".join(path.name for path in candidates)
+        return Submission(student, None, f"None of the notebooks handed in is called {assignment}.ipynb: {names}.")
+    return Submission(student, None, "No notebook was handed in.")
+
+
+def _checked(student: str, path: Path, note: str = "") -> Submission:
+    if path.is_symlink() or not path.is_file():
+        return Submission(student, None, f"{path.name} is not a file of its own.")
+    return Submission(student, path, note)
+
+
+def bring_in(folder: CourseFolder, submission: Submission, assignment: str) -> None:
+    """Copies one submission to submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb, unless it is there already.
+
+    A submission without a notebook becomes an empty file, which is graded with 0 points.
+
+    Raises:
+        BridgeError: nbgrader cannot carry the student's name, or the file cannot be copied.
+    """
+    check_student_name(submission.student)
+    target = folder.submitted(submission.student, assignment) / f"{assignment}.ipynb"
+    try:
+        data = submission.notebook.read_bytes() if submission.notebook else b""
+        if target.is_file() and target.read_bytes() == data:
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        for name in _STAMPS:
+            stamp = submission.notebook.parent / name if submission.notebook else None
+            if stamp and stamp.is_file() and not stamp.is_symlink() and not (target.parent / name).exists():
+                shutil.copyfile(stamp, target.parent / name)
+    except OSError as error:
+        raise BridgeError(f"{submission.student}: the submission cannot be copied: {error.strerror}.") from error

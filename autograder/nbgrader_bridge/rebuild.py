@@ -1,0 +1,118 @@
+"""A submission's text in the released notebook's frame.
+
+Students copy cells, delete check cells, lose metadata in other editors, or edit it. nbgrader then stops, or stops the
+whole batch. So what nbgrader sees is built anew: the submission's cells and their text, with ids, types, metadata and
+locked text taken from the notebook that was released. Outputs, attachments and all other metadata are dropped: nothing
+that a submission claims about itself survives.
+
+Limit: text of a cell that is longer than MAX_SOURCE is cut, so that one cell cannot make a page too large to open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
+
+MAX_SOURCE = 200_000  # characters
+_MARKER = "# exercise:"
+_NEW_CELL: dict[str, Callable[[str], NotebookNode]] = {
+    "code": new_code_cell,
+    "markdown": new_markdown_cell,
+    "raw": new_raw_cell,
+}
+_Text = tuple[str, str, Mapping[str, Any]]  # type, text, the cell as submitted
+
+
+def rebuild(template: NotebookNode, submitted: NotebookNode) -> NotebookNode:
+    """The notebook to show and to score: frame of `template`, text of `submitted`. Neither is changed."""
+    frame = {_grade_id(cell): cell for cell in template.cells if _grade_id(cell)}
+    cells = _texts(submitted)
+    owner = _owners(frame, cells)
+    rebuilt = [
+        _in_frame(frame[owner[i]], source) if i in owner else _plain(cell_type, source, i)
+        for i, (cell_type, source, _) in enumerate(cells)
+    ]
+    notebook: NotebookNode = new_notebook(metadata=deepcopy(template.metadata), cells=rebuilt)
+    _insert_missing(notebook, template)
+    return notebook
+
+
+def _grade_id(cell: Mapping[str, Any]) -> str:
+    metadata = cell.get("metadata")
+    nbgrader = metadata.get("nbgrader") if isinstance(metadata, Mapping) else None
+    name = nbgrader.get("grade_id") if isinstance(nbgrader, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def _texts(submitted: NotebookNode) -> list[_Text]:
+    """Everything in the submission that is a cell at all."""
+    cells = submitted.get("cells")
+    found = []
+    for cell in cells if isinstance(cells, list) else []:
+        if isinstance(cell, Mapping) and cell.get("cell_type") in _NEW_CELL:
+            source = cell.get("source", "")
+            text = source if isinstance(source, str) else "".join(str(line) for line in source or ())
+            if len(text) > MAX_SOURCE:
+                text = text[:MAX_SOURCE] + "\n# (the rest of this cell is too long to be shown)"
+            found.append((str(cell["cell_type"]), text, cell))
+    return found
+
+
+def _owners(frame: Mapping[str, NotebookNode], cells: list[_Text]) -> dict[int, str]:
+    """Which cell of the submission stands for which cell of the frame: {position: grade_id}."""
+    by_marker = {_marker(cell.source): name for name, cell in frame.items() if _marker(cell.source)}
+    by_cell_id = {cell.get("id"): name for name, cell in frame.items()}
+    by_source = {cell.source: name for name, cell in frame.items()}
+    owner: dict[int, str] = {}
+    rules: tuple[Callable[[str, Mapping[str, Any]], str | None], ...] = (
+        lambda text, cell: by_marker.get(_marker(text)),
+        lambda text, cell: _grade_id(cell),
+        lambda text, cell: by_cell_id.get(cell.get("id")) if isinstance(cell.get("id"), str) else None,
+        lambda text, cell: by_source.get(text),
+    )
+    for rule in rules:
+        for i, (_, text, cell) in enumerate(cells):
+            name = rule(text, cell)
+            # The first cell found keeps the name, copies of it become ordinary cells.
+            if name is not None and name in frame and i not in owner and name not in owner.values():
+                owner[i] = name
+    return owner
+
+
+def _marker(source: str) -> str:
+    first = source.lstrip().split("\n", 1)[0].strip()
+    return first if first.startswith(_MARKER) else ""
+
+
+def _in_frame(original: NotebookNode, source: str) -> NotebookNode:
+    cell = deepcopy(original)
+    if not original.metadata.nbgrader.get("locked"):
+        cell.source = source
+    if cell.cell_type == "code":
+        cell.outputs, cell.execution_count = [], None
+    return cell
+
+
+def _plain(cell_type: str, source: str, position: int) -> NotebookNode:
+    cell = _NEW_CELL[cell_type](source)
+    cell["id"] = f"submitted-{position}"
+    return cell
+
+
+def _insert_missing(notebook: NotebookNode, template: NotebookNode) -> None:
+    """Puts back every cell of the frame that the submission lacks, behind the one that comes before it in the frame."""
+    present: Iterable[str] = {_grade_id(cell) for cell in notebook.cells}
+    behind = 0
+    for original in template.cells:
+        name = _grade_id(original)
+        if not name:
+            continue
+        if name in present:
+            behind = 1 + next(i for i, cell in enumerate(notebook.cells) if _grade_id(cell) == name)
+        else:
+            notebook.cells.insert(behind, _in_frame(original, original.source))
+            behind += 1

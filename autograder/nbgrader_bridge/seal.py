@@ -1,0 +1,172 @@
+"""Sealed results: what the grader found for one submission, stored by the trusted side and bound to its bytes.
+
+A seal names the submission (SHA-256 of the file), the grader (SHA-256 of the lab's description and the checks) and the
+seed (through the key of its authentication code). If any of them changed, or the file was edited, the seal is stale:
+it is refused and the submission is graded again. The same submission, grader and seed give the same bytes.
+
+Limit: the authentication code protects against whoever cannot read the grading seed.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from autograder import course
+from autograder.errors import NotebookFileError
+from autograder.nbgrader_bridge.errors import BridgeError, StaleSeal
+from autograder.nbgrader_bridge.folder import CourseFolder
+from autograder.results import CheckResult, Finding, NotebookResult, Params, Part
+
+FORMAT = 1
+Grade = Callable[[bytes, str, Params], NotebookResult]
+
+
+class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sealed result. `broken` is true when the grader itself failed; such a seal is never taken as fresh."""
+
+    format: int = FORMAT
+    student: str
+    assignment: str
+    submission_sha256: str
+    grader_sha256: str
+    broken: bool = False
+    result: NotebookResult
+    mac: str = ""
+
+
+def ensure(folder: CourseFolder, student: str, assignment: str, grade: Grade | None = None) -> Seal:
+    """The fresh seal of a submission: the stored one, or a new one from grading it now.
+
+    Args:
+        grade: replaces `autograder.grading.grade_notebook`.
+
+    Raises:
+        BridgeError: the submission or the seed cannot be read.
+    """
+    try:
+        return fresh(folder, student, assignment)
+    except StaleSeal:
+        return _store(folder, _grade(folder, student, assignment, grade))
+
+
+def fresh(folder: CourseFolder, student: str, assignment: str) -> Seal:
+    """The stored seal of this submission.
+
+    Raises:
+        StaleSeal: there is none, or it does not belong to this submission, grader and seed, or it was edited.
+    """
+    path = folder.sealed(student, assignment)
+    try:
+        stored = msgspec.json.decode(path.read_bytes(), type=Seal)
+    except FileNotFoundError:
+        raise StaleSeal(f"{student}/{assignment} has no sealed result yet.") from None
+    except (msgspec.MsgspecError, UnicodeError, OSError) as error:
+        raise StaleSeal(f"{path} is not a sealed result: {error}.") from error
+    if not hmac.compare_digest(stored.mac, _mac(folder, stored)):
+        raise StaleSeal(f"{path} was edited, or sealed with another grading seed.")
+    identity = (stored.student, stored.assignment, stored.submission_sha256, stored.grader_sha256)
+    digest = submission_digest(folder, student, assignment)
+    if stored.broken or identity != (student, assignment, digest, grader_digest(assignment)):
+        raise StaleSeal(f"{path} belongs to another version of the submission or of the grader.")
+    return stored
+
+
+def submission_digest(folder: CourseFolder, student: str, assignment: str) -> str:
+    """SHA-256 of the submitted file."""
+    return hashlib.sha256(_submission(folder, student, assignment)).hexdigest()
+
+
+def file_digest(folder: CourseFolder, student: str, assignment: str) -> str:
+    """SHA-256 of the sealed file."""
+    return hashlib.sha256(folder.sealed(student, assignment).read_bytes()).hexdigest()
+
+
+@functools.cache
+def grader_digest(assignment: str) -> str:
+    """SHA-256 of what decides the points: the lab in course.yaml and the source of the grader and its checks."""
+    package = Path(course.__file__).parent
+    digest = hashlib.sha256(msgspec.json.encode(course.load().lab(assignment)))
+    for path in sorted([*package.glob("checks/**/*.py"), *package.glob("grading/**/*.py")]):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _submission(folder: CourseFolder, student: str, assignment: str) -> bytes:
+    path = folder.submitted(student, assignment) / f"{assignment}.ipynb"
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BridgeError(f"The submission {path} cannot be read: {error.strerror}.") from error
+
+
+def _mac(folder: CourseFolder, seal: Seal) -> str:
+    body = msgspec.json.encode(msgspec.structs.replace(seal, mac=""), order="deterministic")
+    return hmac.new(folder.seal_key(), body, hashlib.sha256).hexdigest()
+
+
+def _store(folder: CourseFolder, seal: Seal) -> Seal:
+    sealed = msgspec.structs.replace(seal, mac=_mac(folder, seal))
+    text = msgspec.json.format(msgspec.json.encode(sealed, order="deterministic"), indent=2) + b"\n"
+    path = folder.sealed(seal.student, seal.assignment)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside and renamed, so that an interrupted grading never leaves half a seal.
+    part = path.with_suffix(".part")
+    part.write_bytes(text)
+    os.replace(part, path)
+    return sealed
+
+
+def _grade(folder: CourseFolder, student: str, assignment: str, grade: Grade | None) -> Seal:
+    from autograder.grading import grade_notebook
+
+    data = _submission(folder, student, assignment)
+    broken = False
+    try:
+        result = (grade or grade_notebook)(data, assignment, Params(kind="hidden", seed=folder.seed()))
+    except NotebookFileError as error:
+        result = nothing(assignment, str(error))
+    except Exception as error:
+        # Ours, not the student's: the batch goes on, and the next grading tries this submission again.
+        broken = True
+        words = f"The grader itself failed on this notebook ({type(error).__name__}). Your instructor must look at it."
+        result = nothing(assignment, words)
+    return Seal(
+        student=student,
+        assignment=assignment,
+        submission_sha256=hashlib.sha256(data).hexdigest(),
+        grader_sha256=grader_digest(assignment),
+        broken=broken,
+        result=msgspec.structs.replace(result, notebook=f"{assignment}.ipynb"),
+    )
+
+
+def nothing(assignment: str, reason: str) -> NotebookResult:
+    """0 points for every exercise of the lab, with one finding that says `reason`."""
+    lab = course.load().lab(assignment)
+    finding = Finding(key="not-graded", title="This notebook could not be graded", text=reason)
+    exercises = [
+        CheckResult(
+            exercise=exercise.id,
+            points=0.0,
+            max_points=exercise.points,
+            passed=False,
+            parts=[Part(p.key, p.title, False, 0.0, p.points, note="not looked at") for p in exercise.parts],
+            findings=[finding],
+        )
+        for exercise in lab.exercises
+    ]
+    return NotebookResult(
+        lab=assignment,
+        notebook=f"{assignment}.ipynb",
+        exercises=exercises,
+        notes=[reason],
+        points=0.0,
+        max_points=lab.max_points,
+    )
