@@ -6,6 +6,8 @@ entrances; the notebook's ``check()``, ``lockstep check`` and the grader all go 
 
 from __future__ import annotations
 
+from autograder.grading.grade import check_exercise, grade_notebook
+from autograder.grading.host import JobHost
 from autograder.results import CheckResult, Finding, NotebookResult, Params
 
-__all__ = ["CheckResult", "Finding", "NotebookResult", "Params"]
+__all__ = ["CheckResult", "Finding", "JobHost", "NotebookResult", "Params", "check_exercise", "grade_notebook"]

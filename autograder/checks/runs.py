@@ -1,0 +1,97 @@
+"""From a simulator run to findings that every exercise can have: it hangs, crashes, spins or uses an unknown name."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from autograder.checks.student import Assembly
+from autograder.results import Finding
+
+if TYPE_CHECKING:
+    from simulator import Run
+
+Progress = Callable[[str], None]
+CPU_LIMIT_S = 3.0  # a rank that burns this much without communicating is in an endless loop
+OUTCOME_HINT_KEYS = ("unfinished", "name-only-in-kernel", "deadlock", "mismatch", "endless-loop", "crash")
+_NAME_ERROR = re.compile(r"name '([^']+)' is not defined")
+
+
+def replay_line(exercise_id: str, case_name: str) -> str:
+    """The command that runs one case again."""
+    return f"lockstep check {exercise_id} --case {case_name}"
+
+
+def picture(run: Run) -> dict[str, str | None]:
+    """The timeline of a run as the two picture fields of a Finding."""
+    if not len(run.trace):
+        return {"picture_svg": None, "picture_text": None}
+    timeline = run.timeline()
+    return {"picture_svg": timeline.svg(), "picture_text": timeline.text()}
+
+
+def outcome_finding(run: Run, assembly: Assembly, world_size: int, label: str, replay: str) -> Finding:
+    """The finding for a run that did not complete."""
+    outcome = run.outcome
+    key, title, text = _explain(outcome, assembly)
+    ranks = tuple(outcome.ranks)
+    return Finding(
+        key=key,
+        title=title,
+        text=f"On {world_size} ranks ({label}): {text}",
+        expected="every rank returns",
+        seen=outcome.name,
+        rank=ranks[0] if len(ranks) == 1 else None,
+        world_size=world_size,
+        case=label,
+        replay=replay,
+        **({} if key in ("unfinished", "name-only-in-kernel") else picture(run)),
+    )
+
+
+def outcome_key(outcome: Any) -> str:
+    """The finding key of an outcome that is not Completed."""
+    return _explain(outcome, Assembly("", "", "", ""))[0]
+
+
+def _explain(outcome: Any, assembly: Assembly) -> tuple[str, str, str]:
+    if outcome.name == "CollectiveTimeout":
+        return "deadlock", "The ranks wait for each other", f"nobody can go on. {outcome.text}"
+    if outcome.name == "CollectiveMismatch":
+        return "mismatch", "Two ranks do not agree on a message", outcome.text
+    if outcome.name == "NoProgress":
+        text = "a rank computes on and on without sending, receiving or returning: an endless loop. "
+        return "endless-loop", "A rank never returns", text + outcome.text
+    if outcome.name == "RankFailed" and outcome.error:
+        return _explain_error(outcome.error, assembly)
+    return "crash", "A rank ended before it returned", outcome.text
+
+
+def _explain_error(error: dict[str, Any], assembly: Assembly) -> tuple[str, str, str]:
+    kind, message, rank = error["type"], error["message"], error["rank"]
+    name = _NAME_ERROR.search(message)
+    if kind == "NotImplementedError":
+        return "unfinished", "Not written yet", f"rank {rank} reached NotImplementedError{_where(error, assembly)}."
+    if kind == "MissingNameError":
+        return "missing", "The function is missing", f"the exercise cell does not define {message}."
+    if kind in ("NameError", "UnboundLocalError") and name and not hasattr(builtins, name[1]):
+        text = (
+            f"the name {name[1]!r} is not defined{_where(error, assembly)}. A check runs the setup cells and this exercise "
+            "cell alone, in a fresh process: a function or import from another cell, or one typed and deleted later, "
+            f"exists only in your kernel. Define {name[1]!r} inside the exercise cell, or correct its spelling."
+        )
+        return "name-only-in-kernel", f"{name[1]} is not defined in the exercise cell", text
+    if kind == "SystemExit":
+        return "crash", "A rank left with sys.exit", f"rank {rank} called sys.exit{_where(error, assembly)} and never returned."
+    return "crash", f"A rank failed with {kind}", f"rank {rank} raised {kind}: {message}{_where(error, assembly)}."
+
+
+def _where(error: dict[str, Any], assembly: Assembly) -> str:
+    """`` in line 7 of your cell: `text` ``, from the innermost frame that is the student's."""
+    own = [frame for frame in error.get("frames", ()) if frame["file"] == assembly.file]
+    if not own:
+        return ""
+    frame = own[-1]
+    return f", in line {frame['line']} of your cell" + (f": `{frame['text'].strip()}`" if frame.get("text") else "")

@@ -1,0 +1,127 @@
+"""Source to verdict, notebook to verdict: assembly, what can be said without running anything, then the job."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from autograder import course as course_file
+from autograder import lab_file
+from autograder.checks.student import Assembly
+from autograder.course import Course, Exercise
+from autograder.grading import extract
+from autograder.grading.host import JobHost, Progress
+from autograder.grading.job import Request
+from autograder.progress import digest
+from autograder.results import CheckResult, Finding, NotebookResult, Params, Part
+
+
+def _quiet(text: str) -> None:
+    """Progress that nobody watches."""
+
+
+def check_exercise(
+    source: str | None,
+    exercise_id: str,
+    params: Params | None = None,
+    *,
+    host: JobHost | None = None,
+    progress: Progress = _quiet,
+    root: Path | None = None,
+) -> CheckResult:
+    """Check one exercise cell.
+
+    Args:
+        source: text of the exercise cell; None if there is none.
+        exercise_id: for example "lab2/ring-all-reduce".
+        params: visible cases by default.
+        host: a warm job process to use; without one a fresh one is started and ended.
+        progress: called with a few words while the check runs.
+        root: the course folder (default: the one found from here).
+    """
+    root = root or course_file.find_root()
+    course = course_file.load(root)
+    exercise = course.exercise(exercise_id)
+    facts = lab_file.load(root, exercise_id.split("/")[0])
+    said = _without_running(source, exercise, facts.exercises[exercise_id].starter)
+    if said is not None:
+        return _zero(exercise, said)
+    assert source is not None
+    assembly = Assembly(exercise_id, facts.setup, source, facts.exercises[exercise_id].starter)
+    request = Request(assembly, exercise, params or Params())
+    if host is not None:
+        return host.check(request, course.grading.deadline_s, progress)
+    with JobHost() as fresh:
+        return fresh.check(request, course.grading.deadline_s, progress)
+
+
+def grade_notebook(
+    path_or_bytes: Path | bytes,
+    lab_id: str,
+    params: Params,
+    *,
+    root: Path | None = None,
+    progress: Progress = _quiet,
+) -> NotebookResult:
+    """Grade every exercise of a lab in one notebook. Nothing of the notebook runs in this process.
+
+    Raises:
+        NotebookFileError: the file is missing or is no notebook.
+    """
+    root = root or course_file.find_root()
+    course: Course = course_file.load(root)
+    lab = course.lab(lab_id)
+    found = extract.exercise_cells(extract.read(path_or_bytes), lab)
+    with JobHost() as host:
+        results = [
+            check_exercise(found.cells.get(e.id), e.id, params, host=host, progress=progress, root=root)
+            for e in lab.exercises
+        ]
+    return NotebookResult(
+        lab=lab_id,
+        notebook=f"{lab_id}.ipynb",
+        exercises=results,
+        notes=found.notes,
+        points=sum(r.points for r in results),
+        max_points=lab.max_points,
+    )
+
+
+def _without_running(source: str | None, exercise: Exercise, starter: str) -> Finding | None:
+    """A finding that needs no run: no cell, the untouched starter, or no valid Python."""
+    if source is None:
+        text = (
+            f"There is no exercise cell of {exercise.id}. Its first line is '# exercise: {exercise.id}': put that line "
+            "back, or copy the cell from a fresh notebook."
+        )
+        return Finding(key="missing", title="The exercise cell is missing", text=text)
+    if digest(source) == digest(starter):
+        names = " and ".join(exercise.defines)
+        text = f"The cell is still the starter. Write {names}, run the cell, and check again."
+        return Finding(key="unfinished", title="Not started yet", text=text)
+    return _syntax(source)
+
+
+def _syntax(source: str) -> Finding | None:
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        line = (error.text or "").strip()
+        text = f"Line {error.lineno} of your cell is not valid Python: {error.msg}: `{line}`."
+        if line.startswith(("%", "!")):
+            text += " Lines that start with % or ! are for the notebook only: move them to another cell."
+        return Finding(key="syntax", title="The cell is not valid Python", text=text)
+    except (ValueError, RecursionError, MemoryError):
+        return Finding(key="syntax", title="The cell is not valid Python", text="Python cannot read the cell.")
+    return None
+
+
+def _zero(exercise: Exercise, finding: Finding) -> CheckResult:
+    return CheckResult(
+        exercise=exercise.id,
+        points=0.0,
+        max_points=exercise.points,
+        passed=False,
+        parts=[Part(p.key, p.title, False, 0.0, p.points, "not looked at") for p in exercise.parts],
+        findings=[finding],
+    )

@@ -1,0 +1,140 @@
+"""The asking side of the job process: start it, ask, stop it with all it started when the deadline passes.
+
+One host serves many checks and stays warm between them, so that a second check costs a second and not four. The
+notebook keeps one a kernel; the grader takes a fresh one for every submission.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from autograder.errors import CheckJobError, LabError
+from autograder.grading import processes
+from autograder.grading.job import Answer, Request
+from autograder.results import CheckResult, Finding, Part
+
+Progress = Callable[[str], None]
+PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class JobHost:
+    """A job process, started at the first request and again after it had to be stopped. Use as a context manager."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answers = -1
+        self._pending = b""
+
+    def __enter__(self) -> JobHost:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def check(self, request: Request, deadline_s: float, progress: Progress) -> CheckResult:
+        """Run one check; past ``deadline_s`` of wall time everything is killed and the result says so."""
+        try:
+            return self._ask(request, time.monotonic() + deadline_s, progress)
+        except BaseException:  # also KeyboardInterrupt: a half-answered job is of no use to the next request
+            self.close()
+            raise
+
+    def _ask(self, request: Request, until: float, progress: Progress) -> CheckResult:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(msgspec.json.encode(request) + b"\n")
+            self._process.stdin.flush()
+        doing = "starting"
+        while True:
+            line = self._line(until)
+            if line is None:
+                self.close()
+                return _past_deadline(request, doing)
+            answer = msgspec.json.decode(line, type=Answer)
+            if answer.result is not None:
+                return answer.result
+            if answer.error:
+                raise LabError(answer.error) if answer.kind == "user" else CheckJobError(_broke(answer.error))
+            doing = answer.progress
+            progress(doing)
+
+    def _start(self) -> None:
+        answers, theirs = os.pipe()
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(_python_path()), "PYTHONHASHSEED": "0"}
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", "autograder.grading.job", str(theirs)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs,),
+                start_new_session=True,
+                env=environment,
+            )
+        finally:
+            os.close(theirs)
+        self._answers, self._pending = answers, b""
+
+    def _line(self, until: float) -> bytes | None:
+        """The next line of the job, or None when the deadline passes. CheckJobError if the job is gone."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._answers, selectors.EVENT_READ)
+            while b"\n" not in self._pending:
+                if not selector.select(max(0.0, until - time.monotonic())):
+                    return None
+                data = os.read(self._answers, 1 << 16)
+                if not data:
+                    raise CheckJobError("the process that runs the check ended without an answer: run the check again")
+                self._pending += data
+        line, self._pending = self._pending.split(b"\n", 1)
+        return line
+
+    def close(self) -> None:
+        """Kill the job and everything below it; nothing of it is left when this returns."""
+        process, self._process = self._process, None
+        if process is not None:
+            processes.kill_tree(process.pid)
+            process.wait()
+            if process.stdin is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.close()
+            os.close(self._answers)
+
+
+def _python_path() -> list[str]:
+    """Where the child finds this package: never the folder of a submission."""
+    return [str(PACKAGE_ROOT)]
+
+
+def _broke(details: str) -> str:
+    return f"the check itself broke; this is a fault of the course, please report it.\n{details}"
+
+
+def _past_deadline(request: Request, doing: str) -> CheckResult:
+    exercise = request.exercise
+    text = (
+        f"The check did not come to an end ({doing}) and was stopped with everything it had started. "
+        "A rank that sleeps or waits for input never returns; remove that."
+    )
+    return CheckResult(
+        exercise=exercise.id,
+        points=0.0,
+        max_points=exercise.points,
+        passed=False,
+        parts=[Part(p.key, p.title, False, 0.0, p.points, "not looked at: stopped at the deadline") for p in exercise.parts],
+        findings=[Finding(key="deadline", title="Stopped at the deadline", text=text, expected="every rank returns")],
+    )

@@ -1,0 +1,108 @@
+"""The process that runs checks: ``python -m autograder.grading.job``. Trusted; student code runs in its ranks only.
+
+Requests come as JSON lines on stdin, answers go as JSON lines to the inherited file descriptor named on the command
+line, which neither ranks nor their parents can see. When stdin closes, because the process that asked has ended in any
+way, this process ends with everything it started.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+import msgspec
+
+from autograder import checks
+from autograder.checks.student import Assembly
+from autograder.course import Exercise
+from autograder.grading import processes
+from autograder.results import CheckResult, Params
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One check to run."""
+
+    assembly: Assembly
+    exercise: Exercise
+    params: Params
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of progress, the result, or an error of ours (``kind`` "user" if the request was unusable)."""
+
+    progress: str = ""
+    result: CheckResult | None = None
+    error: str = ""
+    kind: str = ""
+
+
+def run_check(request: Request, say: Any) -> CheckResult:
+    """Run one request in this process; ``say(text)`` reports progress."""
+    module = checks.module(request.exercise.check)
+    result: CheckResult = module.run(request.assembly, request.exercise, request.params, say)
+    return result
+
+
+def _serve(answers: int) -> None:
+    """Answer requests until stdin ends."""
+
+    def send(answer: Answer) -> None:
+        data = msgspec.json.encode(answer) + b"\n"
+        while data:
+            data = data[os.write(answers, data) :]
+
+    for line in _requests():
+        try:
+            request = msgspec.json.decode(line, type=Request)
+            send(Answer(result=run_check(request, lambda text: send(Answer(progress=text)))))
+        except Exception as error:
+            from autograder.errors import LabError
+
+            kind = "user" if isinstance(error, LabError) else "ours"
+            send(Answer(error=str(error) if kind == "user" else _traceback(), kind=kind))
+        processes.kill_strays(keep=_world_pids())
+
+
+def _requests() -> Any:
+    """Lines of stdin, read by a thread that ends the process when stdin does, also in the middle of a check."""
+    import queue
+
+    lines: queue.Queue[bytes] = queue.Queue()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            lines.put(line)
+        processes.kill_strays(keep=())
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield lines.get()
+
+
+def _world_pids() -> tuple[int, ...]:
+    if "simulator.launch" not in sys.modules:
+        return ()
+    from simulator.launch import world_pids
+
+    return tuple(world_pids())
+
+
+def _traceback() -> str:
+    import traceback
+
+    return traceback.format_exc()
+
+
+def main() -> None:
+    """Start the service; the descriptor for answers is the only argument."""
+    answers = int(sys.argv[1])
+    os.set_inheritable(answers, False)
+    processes.adopt_orphans()
+    _serve(answers)
+
+
+if __name__ == "__main__":
+    main()
