@@ -33,7 +33,7 @@ class PartSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Exercise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An exercise: ``id`` is ``lab/name``; ``check`` is a module of autograder.checks; ``defines`` the names it must bind."""
+    """``id`` is ``lab/name``, ``check`` a package of autograder.checks, ``defines`` the names the cell must bind."""
 
     id: str
     title: str
@@ -199,9 +199,7 @@ def readme_table(course: Course) -> str:
     """The lab table of the README as Markdown, between its two markers."""
     rows = ["| stage | lab | state | core minutes | exercises | points |", "|---|---|---|---|---|---|"]
     rows.append(f"| | start: {course.start.title} | ready | {course.start.minutes} | not graded | |")
-    for stage in course.stages:
-        for lab in stage.labs:
-            rows.append(_row(stage.title, lab))
+    rows += [_row(stage.title, lab) for stage in course.stages for lab in stage.labs]
     return "\n".join([README_BEGIN, *rows, README_END])
 
 

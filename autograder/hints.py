@@ -72,7 +72,8 @@ def next_hint(hints: dict[str, Hint], progress: ExerciseProgress, now_s: float, 
         return Opened("No hint fits what the last check found. Its text says what to do; change that and check again.")
     opened = progress.hints.get(key, HintProgress())
     if opened.stage == len(STAGES):
-        return Opened(_show(hints[key], key, opened.stage) + "\n\nThis was the last stage for this finding.", opened.stage, key=key)
+        text = _show(hints[key], key, opened.stage) + "\n\nThis was the last stage for this finding."
+        return Opened(text, opened.stage, key=key)
     if opened.stage and not _may_open(opened, progress, now_s, wait_s):
         minutes = max(1, round((opened.opened_s + wait_s - now_s) / 60 + 0.5))
         rule = f"The next stage opens when you change the cell and check again, or in about {minutes} min."

@@ -23,9 +23,10 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} appears twice", key_node.start_mark)
+                said = f"the key {key!r} appears twice"
+                raise yaml.constructor.ConstructorError(None, None, said, key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 

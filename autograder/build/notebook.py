@@ -1,6 +1,6 @@
 """Cells to notebooks: deterministic ids, nbgrader's metadata, locked check cells, no outputs.
 
-nbgrader metadata follows its schema version 3: the exercise cell is a solution cell, the check cell a locked grade cell.
+nbgrader metadata follows its schema version 3: exercise cells are solution cells, check cells are locked grade cells.
 """
 
 from __future__ import annotations

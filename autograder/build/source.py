@@ -88,7 +88,7 @@ def marker_problems(cell: Cell) -> list[tuple[int, str]]:
         marker = _MARKER.fullmatch(text)
         if marker is None:
             if _NEARLY_MARKER.search(text):
-                problems.append((number, "write the marker exactly as '### BEGIN SOLUTION' or '### END SOLUTION', alone"))
+                problems.append((number, "write markers as '### BEGIN SOLUTION' and '### END SOLUTION', alone"))
             elif not opened and _STUB.fullmatch(text):
                 problems.append((number, "a '# stub:' line outside a solution region"))
         elif cell.kind != "exercise":

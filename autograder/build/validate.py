@@ -112,7 +112,8 @@ def _heading_problems(source: SourceFile, course: Course) -> Iterator[tuple[int,
 def hint_problems(name: str, hints: HintsFile, lab: Lab) -> list[str]:
     """Missing, unknown and empty hints of a lab."""
     exercises = {e.name: e for e in lab.exercises}
-    found = [f"{name}:1: {key!r} is no exercise of {lab.id}" for key in sorted(hints.exercises.keys() - exercises.keys())]
+    strangers = sorted(hints.exercises.keys() - exercises.keys())
+    found = [f"{name}:1: {key!r} is no exercise of {lab.id}" for key in strangers]
     for exercise in lab.exercises:
         given, needed = hints.exercises.get(exercise.name, {}), hint_keys(exercise.check)
         found += [f"{name}:1: {exercise.name} has no hints for {key!r}" for key in needed if key not in given]

@@ -1,4 +1,4 @@
-"""The checks: one module an exercise, found by the name that course.yaml gives.
+"""The checks: one package an exercise, found by the name that course.yaml gives.
 
 A check module has ``HINT_KEYS`` (the findings that need hints) and ``run(assembly, exercise, params, progress)``.
 """
@@ -14,7 +14,7 @@ from autograder.errors import CourseFileError
 
 def module(name: str) -> ModuleType:
     """The check module called ``name``; CourseFileError if there is none."""
-    known = sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_") and not m.ispkg)
+    known = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.ispkg)
     if name not in known:
         raise CourseFileError(f"there is no check {name!r} in autograder/checks (known: {', '.join(known)})")
     return importlib.import_module(f"{__name__}.{name}")

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from autograder.checks.student import Assembly
 from autograder.results import Finding
 
@@ -24,12 +26,12 @@ def replay_line(exercise_id: str, case_name: str) -> str:
     return f"lockstep check {exercise_id} --case {case_name}"
 
 
-def picture(run: Run) -> dict[str, str | None]:
-    """The timeline of a run as the two picture fields of a Finding."""
+def with_picture(finding: Finding, run: Run) -> Finding:
+    """The finding with the timeline of ``run`` as its picture; unchanged if nothing happened in the run."""
     if not len(run.trace):
-        return {"picture_svg": None, "picture_text": None}
+        return finding
     timeline = run.timeline()
-    return {"picture_svg": timeline.svg(), "picture_text": timeline.text()}
+    return msgspec.structs.replace(finding, picture_svg=timeline.svg(), picture_text=timeline.text())
 
 
 def outcome_finding(run: Run, assembly: Assembly, world_size: int, label: str, replay: str) -> Finding:
@@ -37,7 +39,7 @@ def outcome_finding(run: Run, assembly: Assembly, world_size: int, label: str, r
     outcome = run.outcome
     key, title, text = _explain(outcome, assembly)
     ranks = tuple(outcome.ranks)
-    return Finding(
+    finding = Finding(
         key=key,
         title=title,
         text=f"On {world_size} ranks ({label}): {text}",
@@ -47,8 +49,8 @@ def outcome_finding(run: Run, assembly: Assembly, world_size: int, label: str, r
         world_size=world_size,
         case=label,
         replay=replay,
-        **({} if key in ("unfinished", "name-only-in-kernel") else picture(run)),
     )
+    return finding if key in ("unfinished", "missing", "name-only-in-kernel") else with_picture(finding, run)
 
 
 def outcome_key(outcome: Any) -> str:
@@ -78,13 +80,14 @@ def _explain_error(error: dict[str, Any], assembly: Assembly) -> tuple[str, str,
         return "missing", "The function is missing", f"the exercise cell does not define {message}."
     if kind in ("NameError", "UnboundLocalError") and name and not hasattr(builtins, name[1]):
         text = (
-            f"the name {name[1]!r} is not defined{_where(error, assembly)}. A check runs the setup cells and this exercise "
-            "cell alone, in a fresh process: a function or import from another cell, or one typed and deleted later, "
-            f"exists only in your kernel. Define {name[1]!r} inside the exercise cell, or correct its spelling."
+            f"the name {name[1]!r} is not defined{_where(error, assembly)}. A check runs the setup cells and this "
+            "exercise cell alone, in a fresh process: a function or import from another cell, or one typed and deleted "
+            f"later, exists only in your kernel. Define {name[1]!r} inside the exercise cell, or correct its spelling."
         )
         return "name-only-in-kernel", f"{name[1]} is not defined in the exercise cell", text
     if kind == "SystemExit":
-        return "crash", "A rank left with sys.exit", f"rank {rank} called sys.exit{_where(error, assembly)} and never returned."
+        text = f"rank {rank} called sys.exit{_where(error, assembly)} and never returned."
+        return "crash", "A rank left with sys.exit", text
     return "crash", f"A rank failed with {kind}", f"rank {rank} raised {kind}: {message}{_where(error, assembly)}."
 
 

@@ -135,6 +135,6 @@ def _past_deadline(request: Request, doing: str) -> CheckResult:
         points=0.0,
         max_points=exercise.points,
         passed=False,
-        parts=[Part(p.key, p.title, False, 0.0, p.points, "not looked at: stopped at the deadline") for p in exercise.parts],
+        parts=[Part(p.key, p.title, False, 0.0, p.points, "stopped at the deadline") for p in exercise.parts],
         findings=[Finding(key="deadline", title="Stopped at the deadline", text=text, expected="every rank returns")],
     )

@@ -76,7 +76,7 @@ def parse(name: str) -> Case:
     """The case of that name; LabError says how names look."""
     found = _NAME.fullmatch(name)
     if not found or (found[6] and int(found[6]) >= int(found[1])) or int(found[2]) > 100_000:
-        raise LabError(f"there is no case {name!r}: copy it from the replay line of a finding (like w3-n7-float32-ramp)")
+        raise LabError(f"there is no case {name!r}: copy it from a finding's replay line (like w3-n7-float32-ramp)")
     slow = int(found[6]) if found[6] else None
     return Case(int(found[1]), int(found[2]), found[3], found[4], int(found[5] or 0), slow)
 

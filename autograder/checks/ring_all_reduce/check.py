@@ -11,7 +11,7 @@ from autograder.checks.ring_all_reduce import judge
 from autograder.checks.ring_all_reduce.cases import Case, draw
 from autograder.checks.ring_all_reduce.observe import Batch, Seen, batch
 from autograder.checks.ring_all_reduce.ranks import run_cases
-from autograder.checks.runs import CPU_LIMIT_S, Progress, outcome_finding, outcome_key, picture, replay_line
+from autograder.checks.runs import CPU_LIMIT_S, Progress, outcome_finding, outcome_key, replay_line, with_picture
 from autograder.checks.student import Assembly
 from autograder.course import Exercise
 from autograder.results import CheckResult, Finding, Params, Part
@@ -74,7 +74,7 @@ class _Check:
         self.only_point_to_point(now)
         if not now.completed:
             return self.incomplete(now)
-        faults = self.judge("value", [now])
+        faults = self.assess("value", [now])
         if not faults:
             self.right.append(now)
         return True
@@ -115,15 +115,15 @@ class _Check:
         op, rank, step, _ = next((c for c in now.collectives if c[3]), now.collectives[0])
         case = now.cases[step] if 0 <= step < len(now.cases) else now.cases[0]
         fault = judge.Fault(
-            f"rank {rank} called {op}. The exercise is to build the collective from send and recv, so that every byte on "
-            "every link is yours to explain.",
+            f"rank {rank} called {op}. The exercise is to build the collective from send and recv, so that every byte "
+            "on every link is yours to explain.",
             "only send, recv, isend, irecv",
             op,
             rank,
         )
         self.add("point-to-point-only", "A collective was called", case, fault)
 
-    def judge(self, key: str, batches: list[Batch]) -> bool:
+    def assess(self, key: str, batches: list[Batch]) -> bool:
         """Apply one property to every case; True if some case fails, and then the first one becomes a finding."""
         title, wrong = PROPERTIES[key]
         failing = [(seen, fault) for b in batches for seen in b.seen if (fault := wrong(seen))]
@@ -141,7 +141,7 @@ class _Check:
         if key in self.findings:
             return
         values = f"{case.length} {case.dtype} values"
-        self.findings[key] = Finding(
+        finding = Finding(
             key=key,
             title=title,
             text=f"On {case.world_size} ranks with {values}: {fault.text}",
@@ -151,8 +151,8 @@ class _Check:
             world_size=case.world_size,
             case=case.label,
             replay=self.replay(case),
-            **picture(self.simulate([case])),
         )
+        self.findings[key] = with_picture(finding, self.simulate([case]))
 
     def slow(self, cases: list[Case]) -> None:
         """Run with one slow rank and compare the number of messages with the run without."""
@@ -200,8 +200,8 @@ def _slow_fault(seen: Seen, plain: Seen | None) -> judge.Fault | None:
         return fault
     for rank, (now, before) in enumerate(zip(seen.messages, plain.messages, strict=True)):
         if now != before:
-            text = f"rank {rank} sends and receives {now} messages, without the slow rank {before}. Timing must not decide that."
-            return judge.Fault(text, f"{before} messages", f"{now} messages", rank)
+            text = f"rank {rank} sends and receives {now} messages, without the slow rank {before}."
+            return judge.Fault(f"{text} Timing must not decide that.", f"{before} messages", f"{now} messages", rank)
     return None
 
 
@@ -219,7 +219,7 @@ def run(assembly: Assembly, exercise: Exercise, params: Params, progress: Progre
             check.notes["slow-rank"] = f"not looked at: {world_size} ranks do not give the right sum yet"
     for key in ("agreement", "bytes", "hub", "input-mutated"):
         if "carried" not in check.failed:
-            check.judge(key, check.right)
+            check.assess(key, check.right)
     parts = check.parts()
     points = sum(part.points for part in parts)
     return CheckResult(
@@ -242,4 +242,5 @@ def _in_order(check: _Check, carried: bool) -> list[Finding]:
     if carried:
         return [check.findings["point-to-point-only"]]
     parts = [spec.key for spec in check.exercise.parts]
-    return [f for k, f in check.findings.items() if k not in parts] + [check.findings[k] for k in parts if k in check.findings]
+    fatal = [finding for key, finding in check.findings.items() if key not in parts]
+    return fatal + [check.findings[key] for key in parts if key in check.findings]

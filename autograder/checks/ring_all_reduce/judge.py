@@ -52,7 +52,8 @@ def wrong_sum(seen: Seen) -> Fault | None:
 
 def _about(seen: Seen, rank: int, untouched: bool) -> str:
     if untouched and seen.returned[rank] != "NoneType":
-        return f" The tensor is unchanged and the function returned a {seen.returned[rank]}: write the sum into `tensor`."
+        what = seen.returned[rank]
+        return f" The tensor is unchanged and the function returned a {what}: write the sum into `tensor`."
     return " The tensor is unchanged: the sum must end in `tensor` itself." if untouched else ""
 
 
@@ -68,7 +69,7 @@ def _reference(inputs: list[np.ndarray[Any, Any]]) -> tuple[np.ndarray[Any, Any]
 
 
 def _show(value: Any) -> str:
-    return str(int(value)) if isinstance(value, int) or getattr(value, "dtype", None) == "int64" else f"{float(value):.9g}"
+    return str(int(value)) if value.dtype.kind == "i" else f"{float(value):.9g}"
 
 
 def different_bits(seen: Seen) -> Fault | None:
@@ -80,8 +81,8 @@ def different_bits(seen: Seen) -> Fault | None:
             i = differing[0]
             a, b = repr(first[i].item()), repr(output[i].item())
             text = (
-                f"rank 0 ended with element {i} = {a}, rank {rank} with {b}. Both are sums up to rounding, but ranks that "
-                "differ in one bit drift apart step by step. Let one rank finish each chunk and send the finished chunk round."
+                f"rank 0 ended with element {i} = {a}, rank {rank} with {b}. Both are sums up to rounding, but ranks "
+                "that differ in one bit drift apart step by step. Let one rank finish a chunk, then pass it on."
             )
             return Fault(text, f"{a} on all ranks", b, rank)
     return None
@@ -96,8 +97,8 @@ def too_many_bytes(seen: Seen) -> Fault | None:
     if sent <= bound:
         return None
     text = (
-        f"rank {worst} sent {sent} bytes. A ring needs at most 2(W-1) * ceil(n/W) * {size} = {bound} bytes on every rank: "
-        f"{2 * (w - 1)} messages of one chunk of {-(-n // w)} elements."
+        f"rank {worst} sent {sent} bytes. A ring needs at most 2(W-1) * ceil(n/W) * {size} = {bound} bytes on every "
+        f"rank: {2 * (w - 1)} messages of one chunk of {-(-n // w)} elements."
     )
     return Fault(text, f"at most {bound} bytes", f"{sent} bytes", worst)
 
@@ -113,8 +114,8 @@ def hub(seen: Seen) -> Fault | None:
         return None
     peers = ", ".join(str(p) for p in sorted(seen.peers[busiest]))
     text = (
-        f"rank {busiest} sent and received {load} bytes in all (its peers: {peers}), the mean of the ranks is {mean:.0f}. "
-        "Everything goes through one rank: its link is the limit, and it gets slower with every rank you add."
+        f"rank {busiest} sent and received {load} bytes in all (its peers: {peers}), the mean of the ranks is "
+        f"{mean:.0f}. Everything goes through one rank: its link is the limit, and each new rank makes it worse."
     )
     return Fault(text, f"about {mean:.0f} bytes on every rank", f"{load} bytes on rank {busiest}", busiest)
 

@@ -1,6 +1,6 @@
 """What the trusted side saw of one run of many cases: messages from the trace, bytes from the ranks.
 
-Everything that a rank returned is treated as data of unknown shape: a student may have changed the process it comes from.
+What a rank returned is treated as data of unknown shape: a student may have changed the process it comes from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from simulator import Run
 
 COLLECTIVES = frozenset(
-    ["all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "gather", "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "barrier"]
+    {"all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "gather", "scatter", "barrier"}
+    | {"reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single"}
 )
 
 
@@ -77,7 +78,8 @@ def _seen(case: Case, k: int, run: Run) -> Seen:
     said = [_said(run.results[r], k, case) for r in ranks]
     broken = next((f"rank {r} returned no usable result" for r in ranks if said[r] is None), "")
     good = [s if s is not None else _nothing(case) for s in said]
-    return Seen(case, [s[0] for s in good], [s[1] for s in good], [s[2] for s in good], **traffic, peers=peers, broken=broken)
+    outputs, changed, returned = [s[0] for s in good], [s[1] for s in good], [s[2] for s in good]
+    return Seen(case, outputs, changed, returned, **traffic, peers=peers, broken=broken)
 
 
 def _nothing(case: Case) -> tuple[np.ndarray[Any, Any], list[str], str]:
