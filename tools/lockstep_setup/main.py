@@ -18,7 +18,8 @@ _USAGE = "usage: bootstrap.py start | test [pytest arguments] | run EXTRA,EXTRA 
 
 def main(arguments: list[str], root: Path = paths.ROOT) -> int:
     """Run one command; every way to fail ends in one line on stderr."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    # SIGINT too: a script that starts make in the background has it ignored, and Python then leaves it ignored.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
         return _dispatch(arguments, root)

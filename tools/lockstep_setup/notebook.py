@@ -40,6 +40,7 @@ def serve(root: Path) -> int:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            process_group=0,  # Ctrl-C reaches only us; JupyterLab then ends by SIGTERM and takes its kernels along
         ) as child,
     ):
         try:
@@ -63,7 +64,6 @@ def _command(root: Path) -> list[str]:
         f"--ServerApp.root_dir={root}",
         f"--LabApp.default_url=/lab/tree/{START}",
     ]
-    command.append("--ServerApp.answer_yes=True")  # Ctrl-C ends it; its question would wait for an answer nobody sees
     if os.environ.get("LOCKSTEP_NO_BROWSER") or not _has_display():
         command.append("--no-browser")
     if os.geteuid() == 0:
@@ -112,9 +112,9 @@ def _last_line(log: Path) -> str:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """SIGTERM lets JupyterLab end its kernels."""
+    """SIGTERM lets JupyterLab end its kernels. Whoever presses Ctrl-C twice does not want to wait for that."""
     child.terminate()
     try:
         child.wait(_END_WITHIN_S)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
         child.kill()

@@ -127,8 +127,8 @@ class _Progress:
             )
         if (found := _DOWNLOAD.match(line)) and _megabytes(found[3], found[4]) >= _WORTH_A_LINE_MB:
             self._line(f"downloading {found[1]} {found[2]} ({found[3]} {found[4]})")
-        if line.startswith("Installing collected packages: "):
-            self._line(f"unpacking {line.count(',') + 1} packages; this can take a minute or two")
+        if line.startswith("Installing collected packages: ") and (count := line.count(",") + 1) > 1:
+            self._line(f"unpacking {count} packages; this can take a minute or two")
 
     def done(self) -> None:
         self._status("")
