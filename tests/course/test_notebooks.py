@@ -1,0 +1,114 @@
+"""The notebooks that students open, run from top to bottom as they are, without a network or a GPU."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from autograder.build import tree
+from tests.course.harness import ROOT
+
+CELL_SECONDS = 100
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The part of the course folder that the notebooks need, to be written into."""
+    folder = tmp_path_factory.mktemp("course")
+    shutil.copy(ROOT / "course.yaml", folder)
+    shutil.copytree(ROOT / "labs", folder / "labs", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    return folder
+
+
+def run(notebook: Any, folder: Path) -> Any:
+    """Execute every cell in ``folder`` and return the notebook; nothing may go to stderr, nothing may raise."""
+    client = NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(folder)}})
+    client.execute()
+    for cell in code_cells(notebook):
+        assert cell.execution_count is not None, cell.source
+        assert not [output for output in cell.outputs if output.get("name") == "stderr"], cell.source
+    return notebook
+
+
+def code_cells(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def with_line(notebook: Any, text: str) -> Any:
+    """The one code cell that contains ``text``."""
+    [cell] = [cell for cell in code_cells(notebook) if text in cell.source]
+    return cell
+
+
+def said(cell: Any) -> str:
+    """Printed and displayed text of a cell, HTML included."""
+    parts = []
+    for output in cell.outputs:
+        data = output.get("data", {})
+        parts += [output.get("text", ""), data.get("text/plain", ""), data.get("text/html", "")]
+    return "\n".join(parts)
+
+
+def pictures(cell: Any) -> list[str]:
+    return [kind for output in cell.outputs for kind in output.get("data", {}) if kind.startswith("image/")]
+
+
+@pytest.mark.parametrize("uncommented", [False, True], ids=["as-it-is", "uncommented"])
+def test_the_start_notebook_runs(course: Path, uncommented: bool) -> None:
+    notebook = nbformat.read(course / "labs" / "start.ipynb", as_version=4)
+    hello = with_line(notebook, "def hello()")
+    if uncommented:
+        assert "\n# simulator.run" in hello.source
+        hello.source = hello.source.replace("\n# simulator.run", "\nsimulator.run")
+    run(notebook, course / "labs")
+
+    assert ("hello from rank 2 of 3" in said(hello)) is uncommented
+    assert "counter in this notebook: 0" in said(with_line(notebook, "counter = 0"))
+    assert "[10.0, 10.0, 10.0, 10.0]" in said(with_line(notebook, "def add_up()"))
+    assert "event by event: True" in said(with_line(notebook, "hang.replay"))
+    for text in ("def work_then_add()", "hang.timeline()", "lost.timeline()"):
+        assert pictures(with_line(notebook, text))
+
+
+def test_the_hang_of_the_start_notebook_names_the_missing_rank(course: Path) -> None:
+    notebook = nbformat.read(course / "labs" / "start.ipynb", as_version=4)
+    explained = said(with_line(run(notebook, course / "labs"), "hang.outcome.explain()"))
+    assert "CollectiveTimeout" in explained or "timed out" in explained or "wait" in explained
+    assert "rank 2" in explained
+    assert "all_reduce" in explained
+    assert "Traceback" not in explained
+
+
+def test_the_untouched_lab_fails_with_a_reason(course: Path) -> None:
+    notebook = run(nbformat.read(course / "labs" / "lab2" / "lab2.ipynb", as_version=4), course / "labs" / "lab2")
+    check = with_line(notebook, "check(")
+    assert "still the starter" in said(check)
+    assert "Traceback" not in said(check)
+    assert "not written yet" in said(with_line(notebook, "ring = simulator.run"))
+
+
+def test_the_reference_lab_passes(course: Path) -> None:
+    folder = course / "labs" / "lab2"
+    (folder / "lab2.ipynb").write_bytes(tree.solution_notebook(ROOT, "lab2"))
+    notebook = run(nbformat.read(folder / "lab2.ipynb", as_version=4), folder)
+    assert "passed" in said(with_line(notebook, "check(")).lower()
+    for text in ("hub = simulator.run", "ring = simulator.run"):
+        assert pictures(with_line(notebook, text))
+        assert "[10.0, 10.0, 10.0], [10.0, 10.0, 10.0]" in said(with_line(notebook, text))
+
+
+@pytest.mark.parametrize("path", ["start.ipynb", "lab2/lab2.ipynb"])
+def test_a_student_notebook_holds_no_answer_and_no_output(path: str) -> None:
+    notebook = json.loads((ROOT / "labs" / path).read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        assert "SOLUTION" not in text
+        assert "# why:" not in text
+        assert "# stub:" not in text
+        assert not cell.get("outputs")
