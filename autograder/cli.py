@@ -19,6 +19,7 @@ _COMMANDS = {
     "check": ("autograder.commands", "check", "Check one exercise of your notebook."),
     "grade": ("autograder.nbgrader_bridge.commands", "grade", "Grade a folder of submissions (instructors)."),
     "hint": ("autograder.commands", "hint", "Show the next hint for what the last check found."),
+    "nbgrader": ("autograder.nbgrader_bridge.commands", "nbgrader", "The steps of nbgrader, one by one (instructors)."),
     "status": ("autograder.commands", "status", "Show what is done and what is next."),
 }
 

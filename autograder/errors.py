@@ -6,6 +6,10 @@ from __future__ import annotations
 class LabError(Exception):
     """Something that a student, author or instructor can put right. The text is shown as it is."""
 
+    def _render_traceback_(self) -> list[str]:
+        """IPython shows these lines in place of a traceback."""
+        return [str(self)]
+
 
 class CourseFileError(LabError):
     """course.yaml, a hints file or a generated course file does not say what it must."""

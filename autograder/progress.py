@@ -38,6 +38,10 @@ class ExerciseProgress(msgspec.Struct, frozen=True):
     hints: dict[str, HintProgress] = {}
     ever_passed: bool = False
 
+    def with_hint(self, key: str, opened: HintProgress) -> ExerciseProgress:
+        """A copy that records an opened hint stage for the finding ``key``."""
+        return msgspec.structs.replace(self, hints={**self.hints, key: opened})
+
 
 class Progress(msgspec.Struct, frozen=True):
     """The whole file, by exercise id."""

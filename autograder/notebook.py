@@ -1,0 +1,146 @@
+"""``check`` and ``hint`` in the notebook. They run what the grader runs and show what it would see.
+
+The exercise cell is the one that was run last in this kernel (found by its ``# exercise:`` line), else the one in the
+saved notebook. The cell's text goes to a process of its own; nothing else of the kernel does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from autograder import course as course_file
+from autograder import hints, lab_file, progress, report
+from autograder.errors import NotebookFileError
+from autograder.grading import CheckResult, JobHost, check_exercise
+from autograder.grading.extract import exercise_cells, exercise_line, read
+
+_host: JobHost | None = None
+
+
+class CheckView:
+    """What ``check`` shows: HTML with a text twin. ``result`` holds the data."""
+
+    def __init__(self, result: CheckResult, note: str, offer: str) -> None:
+        self.result = result
+        self._note, self._offer = note, offer
+
+    def __repr__(self) -> str:
+        return "\n\n".join(t for t in (self._note, report.text(self.result), self._offer) if t)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        offer = " ".join(t for t in (self._note, self._offer) if t)
+        return {"text/plain": repr(self), "text/html": report.fragment(self.result, hint_offer=offer)}
+
+
+class HintView:
+    """What ``hint`` shows: Markdown, readable as text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": self.text, "text/markdown": self.text}
+
+
+def check(exercise_id: str) -> CheckView:
+    """Check an exercise, for example ``check("lab2/ring-all-reduce")``. As often as you like."""
+    root = course_file.find_root()
+    course = course_file.load(root)
+    course.exercise(exercise_id)
+    source, note = _find_cell(root, course, exercise_id)
+    say, done = _progress_line()
+    say("checking ...")
+    try:
+        result = check_exercise(source, exercise_id, host=_warm_host(), progress=say, root=root)
+    finally:
+        done()
+    progress.save(root, progress.load(root).after_check(result, source or ""))
+    return CheckView(result, note, hint_offer(root, result))
+
+
+def hint(exercise_id: str) -> HintView:
+    """Show the next hint for what the last check found."""
+    return HintView(open_hint(course_file.find_root(), exercise_id, time.time()))
+
+
+def open_hint(root: Path, exercise_id: str, now_s: float) -> str:
+    """Decide on the next hint, record that it was opened, and return its text. ``now_s`` is the clock's time."""
+    course = course_file.load(root)
+    exercise = course.exercise(exercise_id)
+    facts = lab_file.load(root, exercise.id.split("/")[0])
+    known = progress.load(root)
+    wait_s = course.grading.hints.wait_minutes * 60
+    opened = hints.next_hint(facts.exercises[exercise.id].hints, known.of(exercise.id), now_s, wait_s)
+    if opened.progress is not None:
+        progress.save(
+            root, known.with_exercise(exercise.id, known.of(exercise.id).with_hint(opened.key, opened.progress))
+        )
+    return opened.text
+
+
+def hint_offer(root: Path, result: CheckResult) -> str:
+    """One sentence that says how to get a hint, if there is one for these findings."""
+    known = lab_file.load(root, result.exercise.split("/")[0]).exercises[result.exercise].hints
+    if any(finding.key in known for finding in result.findings):
+        return f'Stuck? hint("{result.exercise}") asks you a question about the first finding. It costs nothing.'
+    return ""
+
+
+def _find_cell(root: Path, course: course_file.Course, exercise_id: str) -> tuple[str | None, str]:
+    """The source of the exercise cell, and a note on where it is from (empty if it was run in this kernel)."""
+    for source in reversed(_history()):
+        if exercise_line(source) == exercise_id:
+            return source, ""
+    lab = course.lab(exercise_id.split("/")[0])
+    for path in _notebook_paths(root, lab.id):
+        if path.is_file():
+            try:
+                found = exercise_cells(read(path), lab).cells.get(exercise_id)
+            except NotebookFileError:
+                continue
+            if found is not None:
+                return found, "The exercise cell was not run in this kernel: this is about the saved notebook."
+    return None, ""
+
+
+def _history() -> list[str]:
+    try:
+        from IPython.core.getipython import get_ipython
+    except ImportError:
+        return []
+    shell = get_ipython()  # type: ignore[no-untyped-call]
+    return [str(source) for source in shell.history_manager.input_hist_raw] if shell else []
+
+
+def _notebook_paths(root: Path, lab_id: str) -> list[Path]:
+    """Where the notebook of this kernel may be: Jupyter says so in JPY_SESSION_NAME, else the lab's own place."""
+    session = os.environ.get("JPY_SESSION_NAME", "")
+    return [Path(p) for p in (session,) if p.endswith(".ipynb")] + [root / "labs" / lab_id / f"{lab_id}.ipynb"]
+
+
+def _warm_host() -> JobHost:
+    global _host
+    if _host is None:
+        _host = JobHost()
+        atexit.register(_host.close)
+    return _host
+
+
+def _progress_line() -> tuple[Callable[[str], None], Callable[[], None]]:
+    """A function that shows a line in place of the last one, and one that removes it; silent outside IPython."""
+    if not _history():
+        return (lambda text: None), (lambda: None)
+    from IPython.display import clear_output, display
+
+    def say(text: str) -> None:
+        clear_output(wait=True)  # type: ignore[no-untyped-call]
+        display({"text/plain": text}, raw=True)  # type: ignore[no-untyped-call]
+
+    return say, lambda: clear_output(wait=True)  # type: ignore[no-untyped-call]

@@ -1,0 +1,53 @@
+"""The text twin of every result: the command line shows it, and so does whoever cannot see the HTML."""
+
+from __future__ import annotations
+
+import textwrap
+
+from autograder.results import CheckResult, Finding, Part
+
+WIDTH = 100
+
+
+def headline(result: CheckResult) -> str:
+    """One line: passed or not, and the points."""
+    verdict = "passed" if result.passed else "not passed yet"
+    return f"{result.exercise}: {verdict}, {result.points:g} of {result.max_points:g} points"
+
+
+def text(result: CheckResult, *, pictures: bool = True) -> str:
+    """The whole result as plain text; ``pictures`` includes the timelines."""
+    blocks = [headline(result), "\n".join(_part(part) for part in result.parts)]
+    blocks += [_finding(f, pictures) for f in result.findings]
+    if result.cases:
+        blocks.append(cases_line(result))
+    return "\n\n".join(blocks)
+
+
+def verdict(part: Part) -> tuple[str, str]:
+    """A mark and a word for a part: never colour or mark alone."""
+    if part.passed:
+        return "✓", "passed"
+    return ("–", "not looked at") if part.note else ("✗", "not passed")
+
+
+def cases_line(result: CheckResult) -> str:
+    """How many cases ran on how many ranks."""
+    return "Cases that ran: " + ", ".join(f"{n} on {w} ranks" for w, n in result.cases.items()) + "."
+
+
+def _part(part: Part) -> str:
+    mark, word = verdict(part)
+    return f"  {mark} {part.points:g}/{part.max_points:g}  {part.title} ({part.note or word})"
+
+
+def _finding(finding: Finding, pictures: bool) -> str:
+    lines = [f"{finding.title}  [{finding.key}]"]
+    lines += [textwrap.fill(line, WIDTH) if len(line) > WIDTH else line for line in finding.text.splitlines()]
+    if finding.expected and finding.seen:
+        lines.append(f"expected: {finding.expected}\nseen:     {finding.seen}")
+    if pictures and finding.picture_text:
+        lines.append(finding.picture_text.rstrip())
+    if finding.replay:
+        lines.append(f"run this case again: {finding.replay}")
+    return "\n".join(lines)
