@@ -79,9 +79,8 @@ def open_hint(root: Path, exercise_id: str, now_s: float) -> str:
     wait_s = course.grading.hints.wait_minutes * 60
     opened = hints.next_hint(facts.exercises[exercise.id].hints, known.of(exercise.id), now_s, wait_s)
     if opened.progress is not None:
-        progress.save(
-            root, known.with_exercise(exercise.id, known.of(exercise.id).with_hint(opened.key, opened.progress))
-        )
+        after = known.of(exercise.id).with_hint(opened.key, opened.progress)
+        progress.save(root, known.with_exercise(exercise.id, after))
     return opened.text
 
 
@@ -115,8 +114,8 @@ def _history() -> list[str]:
         from IPython.core.getipython import get_ipython
     except ImportError:
         return []
-    shell = get_ipython()  # type: ignore[no-untyped-call]
-    return [str(source) for source in shell.history_manager.input_hist_raw] if shell else []
+    manager = getattr(get_ipython(), "history_manager", None)
+    return [str(source) for source in manager.input_hist_raw] if manager else []
 
 
 def _notebook_paths(root: Path, lab_id: str) -> list[Path]:

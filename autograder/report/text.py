@@ -28,7 +28,7 @@ def verdict(part: Part) -> tuple[str, str]:
     """A mark and a word for a part: never colour or mark alone."""
     if part.passed:
         return "✓", "passed"
-    return ("–", "not looked at") if part.note else ("✗", "not passed")
+    return ("·", "not looked at") if part.note else ("✗", "not passed")
 
 
 def cases_line(result: CheckResult) -> str:
