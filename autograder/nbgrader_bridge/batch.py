@@ -54,9 +54,7 @@ def _grade(folder: CourseFolder, pipeline: Pipeline, assignment: str, submission
     sealed = seal.ensure(folder, student, assignment)
     _write_report(folder, sealed)
     digest = seal.file_digest(folder, student, assignment)
-    problem = submission.note if submission.notebook is None else ""
-    if sealed.broken:
-        problem = sealed.result.notes[0]
+    problem = submission.problem or seal.reason(sealed)
     if before == digest:
         return Row(student, sealed.result, new=False, problem=problem)
     try:
@@ -70,13 +68,13 @@ def _entered(folder: CourseFolder, student: str, assignment: str) -> str:
     """SHA-256 of the seal whose points are in the gradebook, "" if none are."""
     import nbformat
 
-    from autograder.nbgrader_bridge.preprocessors import SEAL_KEY
+    from autograder.nbgrader_bridge.preprocessors import OURS
 
     try:
         graded = nbformat.read(folder.autograded(student, assignment) / f"{assignment}.ipynb", as_version=4)
     except (OSError, ValueError):
         return ""
-    return str(graded.metadata.get(SEAL_KEY, ""))
+    return str(graded.metadata.get(OURS, {}).get("seal", ""))
 
 
 def _write_report(folder: CourseFolder, sealed: seal.Seal) -> None:
@@ -89,17 +87,27 @@ def _line(row: Row) -> str:
     if row.result is None:
         return f"not graded: {row.problem}"
     points = f"{row.result.points:g} / {row.result.max_points:g}"
-    missed = [part.key for exercise in row.result.exercises for part in exercise.parts if not part.passed]
-    said = row.problem or ("" if not missed else "missed: " + ", ".join(missed))
-    return f"{points:>9}  {'' if row.new else '(unchanged) '}{said}".rstrip()
+    return f"{points:>9}  {'' if row.new else '(unchanged) '}{row.problem or _missed(row.result)}".rstrip()
+
+
+def _missed(result: NotebookResult) -> str:
+    """The keys of the parts that failed; where nothing passed, what was seen first says more."""
+    findings = [finding for exercise in result.exercises for finding in exercise.findings]
+    if result.points == 0 and findings:
+        return findings[0].title
+    missed = [part.key for exercise in result.exercises for part in exercise.parts if not part.passed]
+    return "missed: " + ", ".join(missed) if missed else ""
 
 
 def summary(rows: list[Row], assignment: str) -> Iterable[str]:
     """The lines that stand below a grading: how many, how good, which parts were missed, what went wrong."""
     results = [row.result for row in rows if row.result]
     problems = [row for row in rows if row.problem]
+    now = sum(row.new and row.result is not None for row in rows)
     unchanged = sum(not row.new for row in rows)
-    yield f"{len(rows)} submissions of {assignment}: {len(rows) - unchanged} graded now, {unchanged} unchanged"
+    yield f"{len(rows)} submissions of {assignment}: {now} graded now, {unchanged} unchanged, " + (
+        f"{len(rows) - now - unchanged} not graded"
+    )
     if results:
         points = [result.points for result in results]
         yield (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from nbconvert.exporters import NotebookExporter
@@ -16,7 +17,9 @@ class TolerantExporter(NotebookExporter):
         import nbformat
 
         try:
-            notebook = nbformat.read(file_stream, as_version=4)
+            with warnings.catch_warnings():  # about cell ids that a copy repeats: Rebuild gives new ones
+                warnings.simplefilter("ignore")
+                notebook = nbformat.read(file_stream, as_version=4)
         except Exception:  # whatever a file can be: no JSON, no notebook, not UTF-8, nested too deep
             notebook = new_notebook()
         exported: tuple[Any, Any] = self.from_notebook_node(notebook, resources, **kw)  # type: ignore[no-untyped-call]

@@ -20,11 +20,11 @@ _STAMPS = ("timestamp.txt", "submission_secret.txt")
 
 @dataclass(frozen=True)
 class Submission:
-    """One student's hand-in. `notebook` is None when there is nothing to grade; `note` says what was odd."""
+    """One student's hand-in. `notebook` is None when there is nothing to grade; then `problem` says why."""
 
     student: str
     notebook: Path | None
-    note: str = ""
+    problem: str = ""
 
 
 def find(submissions: Path, assignment: str) -> list[Submission]:
@@ -65,17 +65,17 @@ def _choose(student: str, place: Path, assignment: str) -> Submission:
     if named:
         return _checked(student, named[0])
     if len(candidates) == 1:
-        return _checked(student, candidates[0], note=f"The file was called {candidates[0].name}.")
+        return _checked(student, candidates[0])
     if candidates:
         names = ", ".join(path.name for path in candidates)
         return Submission(student, None, f"None of the notebooks handed in is called {assignment}.ipynb: {names}.")
     return Submission(student, None, "No notebook was handed in.")
 
 
-def _checked(student: str, path: Path, note: str = "") -> Submission:
+def _checked(student: str, path: Path) -> Submission:
     if path.is_symlink() or not path.is_file():
         return Submission(student, None, f"{path.name} is not a file of its own.")
-    return Submission(student, path, note)
+    return Submission(student, path)
 
 
 def bring_in(folder: CourseFolder, submission: Submission, assignment: str) -> None:

@@ -22,7 +22,7 @@ from autograder.nbgrader_bridge.folder import CourseFolder
 from autograder.nbgrader_bridge.rebuild import rebuild
 from autograder.results import CheckResult
 
-SEAL_KEY = "lockstep_seal"  # notebook metadata: SHA-256 of the sealed file whose points stand in the notebook
+OURS = "lockstep"  # notebook metadata: {"seal": SHA-256 of the sealed file whose points stand here, "notes": [...]}
 
 
 def _folder(resources: dict[str, Any], seed_file: str = "") -> CourseFolder:
@@ -60,7 +60,8 @@ class SealedResults(Preprocessor):
                 cell.outputs, cell.execution_count = [], None
                 if cell.metadata.get("nbgrader", {}).get("grade") and not cell.metadata.nbgrader.get("solution"):
                     _fill(cell, results)
-        nb.metadata[SEAL_KEY] = seal.file_digest(folder, names["student"], names["assignment"])
+        digest = seal.file_digest(folder, names["student"], names["assignment"])
+        nb.metadata[OURS] = {"seal": digest, "notes": sealed.result.notes}
         return nb, resources
 
 

@@ -17,8 +17,9 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
+from autograder.grading.extract import exercise_line
+
 MAX_SOURCE = 200_000  # characters
-_MARKER = "# exercise:"
 _NEW_CELL: dict[str, Callable[[str], NotebookNode]] = {
     "code": new_code_cell,
     "markdown": new_markdown_cell,
@@ -63,29 +64,31 @@ def _texts(submitted: NotebookNode) -> list[_Text]:
 
 
 def _owners(frame: Mapping[str, NotebookNode], cells: list[_Text]) -> dict[int, str]:
-    """Which cell of the submission stands for which cell of the frame: {position: grade_id}."""
-    by_marker = {_marker(cell.source): name for name, cell in frame.items() if _marker(cell.source)}
+    """Which cell of the submission stands for which cell of the frame: {position: grade_id}.
+
+    Exercise cells go by the grader's own order (grade_id and `# exercise:` line, grade_id, line; the last copy counts),
+    so that the page shows the cell that was graded.
+    """
+    by_line = {exercise_line(cell.source): name for name, cell in frame.items() if exercise_line(cell.source)}
     by_cell_id = {cell.get("id"): name for name, cell in frame.items()}
     by_source = {cell.source: name for name, cell in frame.items()}
-    owner: dict[int, str] = {}
     rules: tuple[Callable[[str, Mapping[str, Any]], str | None], ...] = (
-        lambda text, cell: by_marker.get(_marker(text)),
+        lambda text, cell: _grade_id(cell) if by_line.get(exercise_line(text)) == _grade_id(cell) else None,
         lambda text, cell: _grade_id(cell),
-        lambda text, cell: by_cell_id.get(cell.get("id")) if isinstance(cell.get("id"), str) else None,
+        lambda text, cell: by_line.get(exercise_line(text)),
+        lambda text, cell: by_cell_id.get(str(cell.get("id"))),
         lambda text, cell: by_source.get(text),
     )
+    owner: dict[int, str] = {}
     for rule in rules:
-        for i, (_, text, cell) in enumerate(cells):
+        for i, (cell_type, text, cell) in reversed(list(enumerate(cells))):
             name = rule(text, cell)
-            # The first cell found keeps the name, copies of it become ordinary cells.
-            if name is not None and name in frame and i not in owner and name not in owner.values():
+            if name is None or name not in frame or i in owner or name in owner.values():
+                continue
+            # Text in a cell of another type is not code that the grader reads.
+            if cell_type == "code" or frame[name].cell_type != "code":
                 owner[i] = name
     return owner
-
-
-def _marker(source: str) -> str:
-    first = source.lstrip().split("\n", 1)[0].strip()
-    return first if first.startswith(_MARKER) else ""
 
 
 def _in_frame(original: NotebookNode, source: str) -> NotebookNode:

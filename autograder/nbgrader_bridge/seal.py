@@ -1,7 +1,7 @@
 """Sealed results: what the grader found for one submission, stored by the trusted side and bound to its bytes.
 
-A seal names the submission (SHA-256 of the file), the grader (SHA-256 of the lab's description and the checks) and the
-seed (through the key of its authentication code). If any of them changed, or the file was edited, the seal is stale:
+A seal names the submission (SHA-256 of the file), the grader (SHA-256 of all that decides the points) and the seed
+(through the key of its authentication code). If any of them changed, or the sealed file was edited, the seal is stale:
 it is refused and the submission is graded again. The same submission, grader and seed give the same bytes.
 
 Limit: the authentication code protects against whoever cannot read the grading seed.
@@ -18,13 +18,14 @@ from pathlib import Path
 
 import msgspec
 
-from autograder import course
+from autograder import course, lab_file
 from autograder.errors import NotebookFileError
 from autograder.nbgrader_bridge.errors import BridgeError, StaleSeal
 from autograder.nbgrader_bridge.folder import CourseFolder
 from autograder.results import CheckResult, Finding, NotebookResult, Params, Part
 
 FORMAT = 1
+NOT_GRADED = "not-graded"  # key of the finding that says why a notebook got 0 points unseen
 Grade = Callable[[bytes, str, Params], NotebookResult]
 
 
@@ -78,6 +79,12 @@ def fresh(folder: CourseFolder, student: str, assignment: str) -> Seal:
     return stored
 
 
+def reason(seal: Seal) -> str:
+    """Why the notebook could not be graded, "" if it could."""
+    findings = [finding for exercise in seal.result.exercises for finding in exercise.findings]
+    return next((finding.text for finding in findings if finding.key == NOT_GRADED), "")
+
+
 def submission_digest(folder: CourseFolder, student: str, assignment: str) -> str:
     """SHA-256 of the submitted file."""
     return hashlib.sha256(_submission(folder, student, assignment)).hexdigest()
@@ -90,11 +97,17 @@ def file_digest(folder: CourseFolder, student: str, assignment: str) -> str:
 
 @functools.cache
 def grader_digest(assignment: str) -> str:
-    """SHA-256 of what decides the points: the lab in course.yaml and the source of the grader and its checks."""
-    package = Path(course.__file__).parent
-    digest = hashlib.sha256(msgspec.json.encode(course.load().lab(assignment)))
-    for path in sorted([*package.glob("checks/**/*.py"), *package.glob("grading/**/*.py")]):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    """SHA-256 of what decides the points: the lab in course.yaml, its given code, the checks, grader and simulator."""
+    root = course.find_root()
+    facts = lab_file.load(root, assignment)
+    digest = hashlib.sha256(msgspec.json.encode(course.load(root).lab(assignment)))
+    digest.update(facts.setup.encode() + b"\0")
+    for name, exercise in sorted(facts.exercises.items()):
+        digest.update(f"{name}\0{exercise.starter}\0".encode())
+    package, simulator = Path(course.__file__).parent, Path(course.__file__).parent.parent / "simulator"
+    folders = (package / "checks", package / "grading", simulator)
+    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
+        digest.update(path.relative_to(package.parent).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
@@ -129,6 +142,8 @@ def _grade(folder: CourseFolder, student: str, assignment: str, grade: Grade | N
     data = _submission(folder, student, assignment)
     broken = False
     try:
+        if not data:
+            raise NotebookFileError(f"No notebook called {assignment}.ipynb was handed in.")
         result = (grade or grade_notebook)(data, assignment, Params(kind="hidden", seed=folder.seed()))
     except NotebookFileError as error:
         result = nothing(assignment, str(error))
@@ -150,7 +165,7 @@ def _grade(folder: CourseFolder, student: str, assignment: str, grade: Grade | N
 def nothing(assignment: str, reason: str) -> NotebookResult:
     """0 points for every exercise of the lab, with one finding that says `reason`."""
     lab = course.load().lab(assignment)
-    finding = Finding(key="not-graded", title="This notebook could not be graded", text=reason)
+    finding = Finding(key=NOT_GRADED, title="This notebook could not be graded", text=reason)
     exercises = [
         CheckResult(
             exercise=exercise.id,
