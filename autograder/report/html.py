@@ -41,7 +41,7 @@ def cell_bundle(result: CheckResult) -> dict[str, str]:
 
 def _row(part: Part) -> str:
     mark, word = verdict(part)
-    said = escape(part.title) + (f" ({escape(part.note)})" if part.note else "")
+    said = escape(part.title) + (f" ({escape(part.note)})" if part.note not in ("", word) else "")
     points = f"{part.points:g} of {part.max_points:g}"
     return f"<tr><td>{mark} {word}</td><td>{said}</td><td>{points}</td></tr>"
 
