@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import click
+
 _ENOUGH_MEMORY_GB = 3.0  # JupyterLab, a kernel, and a world of eight ranks
 _LONGEST_SOCKET_FOLDER = 60  # a unix socket's whole path may have 107 bytes; a run adds up to 45
 
@@ -54,6 +56,12 @@ def main() -> int:
         failed = failed or line.status == "FAIL"
         print(f"  {line.status:<5} {line.name:<12} {line.text}", flush=True)
     return int(failed)
+
+
+@click.command()
+def doctor() -> None:
+    """Say whether this machine can run the course."""
+    raise SystemExit(main())
 
 
 def _python() -> Line:
