@@ -1,26 +1,44 @@
-"""How nbgrader reads submissions: its own way stops at a file that is no notebook."""
+"""How nbgrader reads submissions: its own way stops at a file that is no valid notebook."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from typing import Any
 
+import nbformat
 from nbconvert.exporters import NotebookExporter
-from nbformat.v4 import new_notebook
+from nbformat import NotebookNode
+
+from autograder.nbgrader_bridge.rebuild import salvage
 
 
 class TolerantExporter(NotebookExporter):
-    """Reads a submission that is no notebook as an empty one, so that it gets its 0 points and its page."""
+    """Reads what can be read of a damaged submission, so that it gets its points and its page too."""
 
     def from_file(self, file_stream: Any, resources: Any = None, **kw: Any) -> tuple[Any, Any]:
-        """Like nbconvert's, except that an unreadable file counts as a notebook without cells."""
-        import nbformat
-
-        try:
-            with warnings.catch_warnings():  # about cell ids that a copy repeats: Rebuild gives new ones
-                warnings.simplefilter("ignore")
-                notebook = nbformat.read(file_stream, as_version=4)
-        except Exception:  # whatever a file can be: no JSON, no notebook, not UTF-8, nested too deep
-            notebook = new_notebook()
-        exported: tuple[Any, Any] = self.from_notebook_node(notebook, resources, **kw)  # type: ignore[no-untyped-call]
+        """Like nbconvert's, except that no file is refused: what is no notebook counts as one without cells."""
+        exported: tuple[Any, Any] = self.from_notebook_node(_read(file_stream), resources, **kw)  # type: ignore[no-untyped-call]
         return exported
+
+
+def _read(file_stream: Any) -> NotebookNode:
+    try:
+        text = file_stream.read()
+    except UnicodeError:
+        return salvage(None)
+    try:
+        with warnings.catch_warnings():  # about cell ids that a copy repeats: Rebuild gives new ones
+            warnings.simplefilter("ignore")
+            notebook: NotebookNode = nbformat.reads(text, as_version=4)
+            nbformat.validate(notebook)
+        return notebook
+    except Exception:  # nbformat raises whatever the damage leads to
+        return salvage(_json(text))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

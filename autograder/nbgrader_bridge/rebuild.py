@@ -49,18 +49,35 @@ def _grade_id(cell: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _texts(submitted: NotebookNode) -> list[_Text]:
-    """Everything in the submission that is a cell at all."""
-    cells = submitted.get("cells")
+def salvage(damaged: Any) -> NotebookNode:
+    """A well-formed notebook with what can be read of JSON that is not a valid notebook."""
+    cells = []
+    for cell_type, source, cell in _texts(damaged):
+        salvaged = _NEW_CELL[cell_type](source)
+        if name := _grade_id(cell):
+            salvaged.metadata["nbgrader"] = {"grade_id": name}
+        cells.append(salvaged)
+    notebook: NotebookNode = new_notebook(cells=cells)
+    return notebook
+
+
+def _texts(submitted: Any) -> list[_Text]:
+    """Everything in the submission that is a cell at all; `submitted` can be any JSON."""
+    cells = submitted.get("cells") if isinstance(submitted, Mapping) else None
     found = []
     for cell in cells if isinstance(cells, list) else []:
-        if isinstance(cell, Mapping) and cell.get("cell_type") in _NEW_CELL:
-            source = cell.get("source", "")
-            text = source if isinstance(source, str) else "".join(str(line) for line in source or ())
+        cell_type = cell.get("cell_type") if isinstance(cell, Mapping) else None
+        if isinstance(cell_type, str) and cell_type in _NEW_CELL:
+            text = _text(cell.get("source"))
             if len(text) > MAX_SOURCE:
                 text = text[:MAX_SOURCE] + "\n# (the rest of this cell is too long to be shown)"
-            found.append((str(cell["cell_type"]), text, cell))
+            found.append((cell_type, text, cell))
     return found
+
+
+def _text(source: Any) -> str:
+    lines = source if isinstance(source, list) else [source]
+    return "".join(line for line in lines if isinstance(line, str))
 
 
 def _owners(frame: Mapping[str, NotebookNode], cells: list[_Text]) -> dict[int, str]:

@@ -1,0 +1,76 @@
+"""Folders of submissions as they come, and names that nbgrader cannot carry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autograder.nbgrader_bridge import intake
+from autograder.nbgrader_bridge.errors import BridgeError
+from autograder.nbgrader_bridge.folder import CourseFolder, check_student_name
+from tests.nbgrader.notebooks import LAB, write
+
+
+def test_three_layouts_in_one_folder(tmp_path: Path) -> None:
+    write(tmp_path / "ana.ipynb", "{}")
+    write(tmp_path / "ben" / "lab2.ipynb", "{}")
+    write(tmp_path / "ben" / "scratch.ipynb", "{}")
+    write(tmp_path / "cleo" / "lab2" / "my notebook.ipynb", "{}")
+    write(tmp_path / ".cache" / "lab2.ipynb", "{}")
+    write(tmp_path / "readme.txt", "")
+    found = intake.find(tmp_path, LAB)
+    assert [(s.student, s.notebook and s.notebook.name) for s in found] == [
+        ("ana", "ana.ipynb"),
+        ("ben", "lab2.ipynb"),
+        ("cleo", "my notebook.ipynb"),
+    ]
+
+
+def test_nothing_to_grade_is_said_and_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "dora").mkdir()
+    write(tmp_path / "ed" / "one.ipynb", "{}")
+    write(tmp_path / "ed" / "two.ipynb", "{}")
+    secret = write(tmp_path.parent / "secret.txt", "secret")
+    (tmp_path / "finn.ipynb").symlink_to(secret)
+    found = {s.student: s for s in intake.find(tmp_path, LAB)}
+    assert all(s.notebook is None for s in found.values())
+    assert found["dora"].problem == "No notebook was handed in."
+    assert "one.ipynb, two.ipynb" in found["ed"].problem
+    assert "finn.ipynb" in found["finn"].problem
+
+
+def test_two_submissions_of_one_student_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "ana.ipynb", "{}")
+    write(tmp_path / "ana" / "lab2.ipynb", "{}")
+    with pytest.raises(BridgeError, match="two submissions of ana"):
+        intake.find(tmp_path, LAB)
+
+
+def test_no_folder_and_no_submission_are_sentences(tmp_path: Path) -> None:
+    with pytest.raises(BridgeError, match="not a folder"):
+        intake.find(tmp_path / "nowhere", LAB)
+    with pytest.raises(BridgeError, match="holds no submission"):
+        intake.find(tmp_path, LAB)
+
+
+def test_only_the_notebook_and_its_time_are_taken(tmp_path: Path) -> None:
+    place = tmp_path / "in" / "ana" / "lab2"
+    write(place / "lab2.ipynb", "{}")
+    write(place / "timestamp.txt", "2026-01-01 00:00:00.0 UTC")
+    write(place / "page.html", "<script></script>")
+    folder = CourseFolder.at(tmp_path / "course")
+    (submission,) = intake.find(tmp_path / "in", LAB)
+    intake.bring_in(folder, submission, LAB)
+    assert sorted(p.name for p in folder.submitted("ana", LAB).iterdir()) == ["lab2.ipynb", "timestamp.txt"]
+
+
+@pytest.mark.parametrize("name", ["ana", "Müller, Anna", "anna.m@uni.example", "s-12_3"])
+def test_usual_names_are_students(name: str) -> None:
+    check_student_name(name)
+
+
+@pytest.mark.parametrize("name", ["a+b", "*", "[x]", "..", "-f", "a/b", "<b>", "a\nb", ""])
+def test_names_that_break_nbgrader_are_refused(name: str) -> None:
+    with pytest.raises(BridgeError, match="cannot be a student's name"):
+        check_student_name(name)

@@ -1,0 +1,52 @@
+"""Markdown of a submission as HTML: text stays, whatever could run or load something does not."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from autograder.nbgrader_bridge.sanitize import markdown2html
+
+_RUNS = re.compile(
+    r"<\s*(script|iframe|object|embed|svg|style|link|meta|form)|<[^>]*\s(on\w+|src|style)\s*=|javascript:", re.I
+)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "![tracker](http://tracker.example/a.png)",
+        "<svg><script>alert(1)</script></svg>",
+        '<div style="background:url(javascript:alert(1))">x</div>',
+        "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+        "<scr<script>ipt>alert(1)</scr</script>ipt>",
+        "$<script>alert(1)</script>$",
+        "<!-- --!><script>alert(1)</script>",
+    ],
+)
+def test_nothing_runs(source: str) -> None:
+    assert not _RUNS.search(markdown2html(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "[x](javascript:alert(1))",
+        "[x](&#106;avascript:alert(1))",
+        "[x][y]\n\n[y]: javascript:alert(1)",
+        "<javascript:alert(1)>",
+    ],
+)
+def test_links_keep_harmless_schemes_only(source: str) -> None:
+    assert not re.search(r"href=.?\s*(java|&#)", markdown2html(source), re.I)
+
+
+def test_ordinary_text_looks_as_written() -> None:
+    html = markdown2html(
+        "## Why\n\nSome **bold**, `a < b`, [a link](https://example.org)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    )
+    for piece in ("<h2", "<strong>bold</strong>", "a &lt; b", 'href="https://example.org"', "<td>1</td>"):
+        assert piece in html
