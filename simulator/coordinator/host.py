@@ -1,0 +1,168 @@
+"""The coordinator process: reads the ranks' sockets, asks the engine, writes the replies, reports to the caller.
+
+It is a process of its own because a busy notebook kernel would otherwise delay every collective by its thread switch interval. It serves
+one run after another and ends when the caller's socket closes, so a killed kernel leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import sys
+from dataclasses import astuple
+
+import msgspec
+
+from simulator import wire
+from simulator.cluster import Cluster
+from simulator.coordinator import protocol
+from simulator.coordinator.engine import Engine
+from simulator.coordinator.state import RUNNING, RankState
+
+_TICK_S = 0.5  # how often processor time of running ranks is looked at; decides nothing but NoProgress
+
+
+def serve(caller: socket.socket) -> None:
+    """Run jobs from `caller` until it closes."""
+    while job := _receive_job(caller):
+        spec, sockets = job
+        try:
+            _Host(spec, sockets, caller).run()
+        finally:
+            for sock in sockets:
+                sock.close()
+
+
+def _receive_job(caller: socket.socket) -> tuple[protocol.Job, list[socket.socket]] | None:
+    header, fds, _, _ = socket.recv_fds(caller, wire.HEADER.size, 253)
+    if len(header) < wire.HEADER.size:
+        return None
+    (size,) = wire.HEADER.unpack(header)
+    body = b""
+    while len(body) < size:
+        if not (part := caller.recv(size - len(body))):
+            return None
+        body += part
+    return protocol.decode_job(body), [socket.socket(fileno=fd) for fd in fds]
+
+
+class _Host:
+    """One run: the engine between sockets."""
+
+    def __init__(self, job: protocol.Job, sockets: list[socket.socket], caller: socket.socket) -> None:
+        self.job, self.sockets, self.caller = job, sockets, caller
+        self.engine = Engine(job.world_size, msgspec.convert(job.cluster, Cluster))
+        self.buffers = [wire.FrameBuffer() for _ in sockets]
+        self.unsent = [bytearray() for _ in sockets]
+        self.cpu_seen: dict[int, tuple[int, float]] = {}
+        self.selector = selectors.DefaultSelector()
+
+    def run(self) -> None:
+        for rank, sock in enumerate(self.sockets):
+            sock.setblocking(False)
+            self.selector.register(sock, selectors.EVENT_READ, rank)
+        self.selector.register(self.caller, selectors.EVENT_READ, -1)
+        while not self.engine.finished:
+            ready = self.selector.select(_TICK_S)
+            for key, mask in ready:
+                self._serve(key.data, mask)
+            self.engine.settle()
+            self._flush()
+            if not ready:
+                self._watch_cpu()
+        self._tell(protocol.Lines(tuple(self.engine.prints.ready(everything=True))))
+        self._tell(self._report())
+        self.selector.close()
+
+    def _serve(self, rank: int, mask: int) -> None:
+        if rank < 0:
+            os._exit(0)  # the caller says nothing during a run: it is gone
+        if mask & selectors.EVENT_WRITE:
+            self._send(rank)
+        if mask & selectors.EVENT_READ:
+            self._read(rank)
+
+    def _read(self, rank: int) -> None:
+        try:
+            data = self.sockets[rank].recv(1 << 18)
+            frames = [wire.decode_records(body) for body in self.buffers[rank].feed(data)]
+        except BlockingIOError:
+            return
+        except (OSError, ValueError, msgspec.DecodeError):
+            data, frames = b"", []  # a rank that speaks no protocol is as good as gone
+        if not data:
+            self.selector.unregister(self.sockets[rank])
+            self.engine.closed(rank)
+        for records in frames:
+            self.engine.receive(rank, records)
+
+    def _flush(self) -> None:
+        for rank, replies in enumerate(self.engine.outbox):
+            if replies:
+                self.unsent[rank] += wire.frame(replies)
+                replies.clear()
+                self._send(rank)
+        if lines := self.engine.prints.ready():
+            self._tell(protocol.Lines(tuple(lines)))
+
+    def _send(self, rank: int) -> None:
+        pending, sock = self.unsent[rank], self.sockets[rank]
+        try:
+            while pending:
+                del pending[: sock.send(pending)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            pending.clear()  # the reader will see that it is gone
+        if sock.fileno() in self.selector.get_map():
+            self.selector.modify(sock, selectors.EVENT_READ | (selectors.EVENT_WRITE if pending else 0), rank)
+
+    def _watch_cpu(self) -> None:
+        """The backstop for a rank that spins where its own timer cannot interrupt it."""
+        spinning = []
+        for state in self.engine.ranks:
+            if state.status == RUNNING and (used := self._cpu_since_last_word(state)) > 1.5 * self.job.cpu_limit_s + 1:
+                spinning.append(state.rank)
+                assert used > 0
+        if spinning:
+            self._tell(protocol.Spinning(tuple(spinning)))
+
+    def _cpu_since_last_word(self, state: RankState) -> float:
+        now = _cpu_seconds(self.job.pids[state.rank])
+        words, since = self.cpu_seen.get(state.rank, (-1, 0.0))
+        if words != state.num_words:
+            self.cpu_seen[state.rank] = (state.num_words, now)
+            return 0.0
+        return now - since
+
+    def _tell(self, message: protocol.FromHost) -> None:
+        self.caller.sendall(wire.frame(message))
+
+    def _report(self) -> protocol.Report:
+        ranks = []
+        for state in self.engine.ranks:
+            leave = state.leave or wire.Leave("crashed", state.clock_ns)
+            ranks.append(protocol.RankReport(state.why, state.clock_ns, state.step, leave.derived, leave.result, leave.error))
+        verdicts = [protocol.VerdictData(*astuple(verdict)) for verdict in self.engine.verdicts]
+        return protocol.Report(self.engine.events(), verdicts, ranks)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Processor time of a process (Linux; 0 elsewhere, where only the rank's own timer watches)."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""What the caller and its coordinator process say to each other. Both are trusted; frames as in `simulator.wire`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from simulator.trace import Event
+
+
+class Job(msgspec.Struct, array_like=True, tag="job"):
+    """One run; the descriptors of the ranks' sockets come with it, in rank order. `pids` is for watching processor time."""
+
+    world_size: int
+    cluster: Any
+    pids: tuple[int, ...]
+    cpu_limit_s: float
+
+
+class Lines(msgspec.Struct, array_like=True, tag="lines"):
+    """Output of ranks, in the order of virtual time."""
+
+    lines: tuple[tuple[int, str], ...]
+
+
+class Spinning(msgspec.Struct, array_like=True, tag="spinning"):
+    """These ranks used up their processor time without a word: end their processes."""
+
+    ranks: tuple[int, ...]
+
+
+class VerdictData(msgspec.Struct, array_like=True):
+    kind: str
+    text: str
+    ranks: tuple[int, ...]
+    at_ns: int
+    step: int
+    group: str
+    seq: int
+
+
+class RankReport(msgspec.Struct, array_like=True):
+    """How one rank ended, as the coordinator saw it; `result` and `error` are the rank's own bytes, not looked at."""
+
+    why: str
+    clock_ns: int
+    step: int
+    derived: bool
+    result: bytes
+    error: bytes
+
+
+class Report(msgspec.Struct, array_like=True, tag="report"):
+    events: list[Event]
+    verdicts: list[VerdictData]
+    ranks: list[RankReport]
+
+
+FromHost = Lines | Spinning | Report
+
+decode_job = msgspec.msgpack.Decoder(Job).decode
+decode_from_host = msgspec.msgpack.Decoder(FromHost).decode

@@ -1,0 +1,125 @@
+"""What the coordinator knows: ranks, operations, process groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from simulator import wire
+from simulator.trace import Event
+
+RUNNING, BLOCKED, LEFT, GONE = "running", "blocked", "left", "gone"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why operations failed. `ranks` are the culprits (all of them in a tie), `at_ns` when the trouble began."""
+
+    kind: str
+    text: str
+    ranks: tuple[int, ...]
+    at_ns: int
+    step: int
+    group: str = ""
+    seq: int = -1
+
+
+@dataclass(eq=False)
+class OpState:
+    """One announced operation of one rank. status: announced -> granted (has times) -> released (may be launched), or failed."""
+
+    rank: int
+    n: int
+    op: wire.Op
+    group: wire.GroupDef
+    status: str = "announced"
+    start_ns: int = -1
+    end_ns: int = -1
+    wait_ns: int = -1
+    fail_ns: int = -1
+    verdict: Verdict | None = None
+
+    @property
+    def is_p2p(self) -> bool:
+        return self.op.op in ("send", "recv")
+
+    @property
+    def deadline_ns(self) -> int:
+        return self.op.issue_ns + self.op.timeout_ns
+
+    @property
+    def event(self) -> Event:
+        op, failed = self.op, {"CollectiveTimeout": "timeout", "CollectiveMismatch": "mismatch", "PeerLost": "lost"}
+        finished = self.status == "released"
+        return Event(
+            rank=self.rank, n=self.n, op=op.op, work=op.work, seq=op.seq, group=self.group.name, stream=f"comm:{self.group.name}",
+            reduce=op.reduce, peer=op.peer, tag=op.tag, bytes=op.bytes, shapes=op.shapes, dtype=op.dtype, step=op.step, phase=op.phase,
+            site=op.site, issue_ns=op.issue_ns, wait_ns=self.wait_ns,
+            start_ns=self.start_ns if finished else -1,
+            end_ns=self.end_ns if finished else self.fail_ns,
+            status="ok" if finished else failed[self.verdict.kind] if self.verdict else "pending",
+        )  # fmt: skip
+
+    @property
+    def label(self) -> str:
+        """ "all_reduce #3", "recv from rank 2", with the group where it is not the default one."""
+        return self.event.label
+
+    @property
+    def signature(self) -> str:
+        """ "all_reduce(SUM, float32[8])": what ranks must agree on, in words."""
+        op = self.op
+        shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in op.shapes)
+        words = [op.reduce, f"{op.dtype}[{shapes}]" if op.dtype else "", f"src={op.peer}" if op.peer >= 0 and not self.is_p2p else ""]
+        return f"{op.op}({', '.join(filter(None, words))})"
+
+
+@dataclass(eq=False)
+class RankState:
+    """One rank. `waiting` is what it is blocked on; `clock_ns` the latest virtual time it reported."""
+
+    rank: int
+    status: str = RUNNING
+    waiting: OpState | wire.StoreCall | None = None
+    polling: bool = False
+    clock_ns: int = 0
+    step: int = -1
+    leave: wire.Leave | None = None
+    said_bye: bool = False
+    ops: dict[int, OpState] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    groups: dict[str, wire.GroupDef] = field(default_factory=dict)
+    num_records: int = 0
+    num_words: int = 0
+
+    @property
+    def why(self) -> str:
+        """How it left: done, error, killed, spinning; "crashed" when its process ended without a word; "" while it is here."""
+        if self.leave is not None:
+            return self.leave.why
+        return "crashed" if self.status == GONE else ""
+
+    @property
+    def is_lost(self) -> bool:
+        return self.why not in ("", "done")
+
+    @property
+    def is_here(self) -> bool:
+        return self.status in (RUNNING, BLOCKED)
+
+    def next_n(self) -> int:
+        self.num_records += 1
+        return self.num_records - 1
+
+    def resume(self) -> None:
+        self.waiting, self.polling = None, False
+        if self.status == BLOCKED:
+            self.status = RUNNING
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """ "rank 2", "ranks 0, 1 and 3"."""
+    names = [str(rank) for rank in sorted(ranks)]
+    if len(names) == 1:
+        return f"rank {names[0]}"
+    return f"ranks {', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,91 @@
+"""The sentences of outcomes: what happened, on which rank and step, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from simulator import wire
+from simulator.coordinator.matching import Meeting
+from simulator.coordinator.state import OpState, RankState, ranks_text
+
+_SAME_ORDER = "Every rank must call the same collectives in the same order, with the same operation, shape and dtype."
+
+
+def mismatch(meeting: Meeting) -> str:
+    """Who called what in one collective or message."""
+    odd, majority = meeting.odd_ranks()
+    first = meeting.ops[min(meeting.ops)]
+    calls: dict[str, list[int]] = {}
+    for rank, op in sorted(meeting.ops.items()):
+        calls.setdefault(f"{op.signature}{_at(op.op.site)}", []).append(rank)
+    said = "; ".join(f"{ranks_text(ranks)} called {call}" for call, ranks in calls.items())
+    if first.is_p2p:
+        source, target = meeting.members
+        return f"The message from rank {source} to rank {target} does not fit: {said}. Send and receive the same shape and dtype."
+    blame = f"{ranks_text(odd)} differ{'s' if len(odd) == 1 else ''} from the others" if majority else "the ranks disagree, without a majority"
+    return f"In collective #{first.op.seq}{_on(first)} {blame}: {said}. {_SAME_ORDER}"
+
+
+def timeout(ranks: Sequence[RankState], op: OpState) -> str:
+    """No rank can move: what each of them waits for."""
+    stuck = [r for r in ranks if isinstance(r.waiting, OpState | wire.StoreCall)]
+    waits = "; ".join(f"rank {r.rank} waits in {waiting_text(r)}" for r in stuck)
+    gone = [f"rank {r.rank} {left_text(r)}" for r in ranks if r.why]
+    seconds = op.op.timeout_ns / 1e9
+    told = f"After {seconds:,g} virtual seconds {op.label} on rank {op.rank} timed out, because no rank could move any more: {waits}"
+    return "; ".join([told, *gone]) + f". {_advice(stuck)}"
+
+
+def _advice(stuck: Sequence[RankState]) -> str:
+    ops = {r.waiting.op.op for r in stuck if isinstance(r.waiting, OpState)}
+    if ops and ops <= {"send"}:
+        return "Everyone sends and nobody receives: let some ranks receive first, or use isend."
+    if ops and ops <= {"recv"}:
+        return "Everyone receives and nobody sends: let some ranks send first, or use isend before recv."
+    return "Find the first operation that one rank called and another did not."
+
+
+def peer_lost(lost: RankState, meeting: Meeting) -> str:
+    waiting = ranks_text(meeting.ops.keys() - {lost.rank})
+    op = meeting.ops[min(meeting.ops.keys() - {lost.rank})]
+    verb = "waits" if len(meeting.ops.keys() - {lost.rank}) == 1 else "wait"
+    return f"Rank {lost.rank} {left_text(lost)}; {waiting} {verb} in {op.label}{_at(op.op.site)}, which needs it."
+
+
+def left_text(rank: RankState) -> str:
+    """ "has finished", "was killed at step 3 by the fault plan", ..."""
+    step = f" at step {rank.step}" if rank.step >= 0 else ""
+    return {
+        "done": "has finished and will not call anything more",
+        "error": f"failed{step} with an exception",
+        "killed": f"was killed{step} by the fault plan",
+        "spinning": f"made no progress{step}",
+        "crashed": f"ended{step} without returning (its process exited or was killed)",
+    }[rank.why]
+
+
+def waiting_text(rank: RankState) -> str:
+    waiting = rank.waiting
+    assert waiting is not None
+    if isinstance(waiting, OpState):
+        return f"{waiting.label}{_at(waiting.op.site)}"
+    return f"the rendezvous of a process group (store {waiting.call}){_at(waiting.site)}"
+
+
+def store_timeout(rank: RankState, call: wire.StoreCall) -> str:
+    return (
+        f"rank {rank.rank} waited {call.timeout_ns / 1e9:,g} virtual seconds for the rendezvous of a process group{_at(call.site)}: another "
+        "rank never came. Every rank must call init_process_group and new_group in the same order, also ranks outside the new group."
+    )
+
+
+def _at(site: str) -> str:
+    return f" ({site})" if site else ""
+
+
+def _on(op: OpState) -> str:
+    return "" if op.group.name == "default" else f" of group {op.group.name}"
+
+
+def any_lost(ranks: Iterable[RankState]) -> list[RankState]:
+    return [rank for rank in ranks if rank.is_lost]

@@ -1,0 +1,31 @@
+"""Optional helpers for code that runs in a rank; outside a run they do nothing, so the same file runs under torchrun."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+
+def compute(seconds: float) -> None:
+    """Charge `seconds` of virtual compute time to this rank."""
+    if ctx := _context():
+        ctx.compute(seconds)
+
+
+def steps(count: int | Iterable[int]) -> Iterator[int]:
+    """Iterate over training steps and tell the simulator where each begins: ``for step in simulator.steps(10):``.
+
+    `count` may also be the step numbers themselves (``range(3, 10)`` after a restart).
+    """
+    ctx = _context()
+    if ctx:
+        ctx.explicit_steps = True
+    for step in range(count) if isinstance(count, int) else count:
+        if ctx:
+            ctx.begin_step(step)
+        yield step
+
+
+def _context():  # type: ignore[no-untyped-def]
+    module = sys.modules.get("simulator.rank.context")
+    return module.current if module else None

@@ -1,0 +1,153 @@
+"""How a run ended, and why: the first thing that went wrong, told in one paragraph."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulator.coordinator.protocol import RankReport, VerdictData
+from simulator.errors import OUTCOME_ERRORS
+from simulator.trace import Event, Trace
+
+COMPLETED = "Completed"
+_TAPE_LENGTH = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`name` is Completed or the name of an error class; `ranks` are the culprits, all of them in a tie.
+
+    Attributes:
+        text: one paragraph: what happened, where, what to do.
+        step: training step of the trouble, -1 for none.
+        error: for RankFailed by exception: rank, type, message and frames ({file, line, function, text}).
+    """
+
+    name: str
+    text: str
+    ranks: tuple[int, ...] = ()
+    step: int = -1
+    error: dict[str, Any] | None = None
+    tape: str = field(default="", repr=False)
+    replay: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+    def explain(self) -> str:
+        """The paragraph, the last operations of every rank, and the line that replays the run."""
+        return "\n".join(filter(None, [str(self), self.tape, self.replay]))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Something that went wrong; the earliest one is the outcome, the rest are its consequences."""
+
+    at_ns: int
+    outcome: Outcome
+
+
+def find_outcome(
+    reports: Sequence[RankReport], verdicts: Sequence[VerdictData], exit_codes: Sequence[int | None], trace: Trace, replay: str
+) -> Outcome:
+    """The root cause of a run, from what the coordinator saw and how the processes ended."""
+    candidates = [_of_rank(rank, report, exit_codes[rank]) for rank, report in enumerate(reports) if _is_root(report)]
+    candidates += [_Candidate(v.at_ns, Outcome(v.kind, v.text, v.ranks, v.step)) for v in verdicts if _counts(v, reports)]
+    first = min(candidates, key=lambda c: c.at_ns, default=None)
+    if first is None:
+        return Outcome(COMPLETED, _completed_text(reports, trace), replay=replay)
+    found = first.outcome
+    return Outcome(found.name, found.text, found.ranks, found.step, found.error, tape(trace), replay)
+
+
+def _is_root(report: RankReport) -> bool:
+    return report.why in ("crashed", "spinning") or (report.why == "error" and not report.derived)
+
+
+def _counts(verdict: VerdictData, reports: Sequence[RankReport]) -> bool:
+    """A lost peer is a consequence where the peer failed by itself, and forgiven where every survivor went on to the end."""
+    if verdict.kind != "PeerLost":
+        return True
+    if any(_is_root(reports[rank]) for rank in verdict.ranks):
+        return False
+    return any(report.why not in ("done", "killed") for report in reports)
+
+
+def _of_rank(rank: int, report: RankReport, exit_code: int | None) -> _Candidate:
+    step = f" at step {report.step}" if report.step >= 0 else ""
+    error = _error_data(rank, report.error)
+    where = _where(error)
+    if report.why == "spinning":
+        text = (
+            f"Rank {rank}{step} used up its processor-time budget without calling any collective{where}. Look for a loop whose end condition "
+            "never becomes true."
+        )
+        return _Candidate(report.clock_ns, Outcome("NoProgress", text, (rank,), report.step, error))
+    if report.why == "crashed":
+        text = f"The process of rank {rank} ended{step} before its function returned: {_exit_text(exit_code)}."
+        return _Candidate(report.clock_ns, Outcome("RankFailed", text, (rank,), report.step))
+    assert error is not None
+    text = f"Rank {rank} failed{step}{where} with {error['type']}: {error['message']}"
+    return _Candidate(report.clock_ns, Outcome("RankFailed", text, (rank,), report.step, error))
+
+
+def _error_data(rank: int, data: bytes) -> dict[str, Any] | None:
+    """The rank's own account of its exception; whatever it is not, it is data."""
+    try:
+        error = json.loads(data)
+        frames = [{key: frame.get(key, "") for key in ("file", "path", "line", "function", "text")} for frame in error["frames"]]
+        return {"rank": rank, "type": str(error["type"]), "message": str(error["message"]), "frames": frames}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {"rank": rank, "type": "unknown error", "message": "", "frames": []} if data else None
+
+
+def _where(error: dict[str, Any] | None) -> str:
+    if not error or not error["frames"]:
+        return ""
+    frame = error["frames"][-1]
+    code = f": `{frame['text']}`" if frame["text"] else ""
+    return f" in {frame['function']} ({frame['file']}, line {frame['line']}{code})"
+
+
+def _exit_text(code: int | None) -> str:
+    if code is None:
+        return "it closed its connection to the coordinator"
+    if code < 0:
+        return f"signal {signal.Signals(-code).name}"
+    return f"exit status {code} (os._exit?)"
+
+
+def _completed_text(reports: Sequence[RankReport], trace: Trace) -> str:
+    killed = [str(rank) for rank, report in enumerate(reports) if report.why == "killed"]
+    lost = f" Rank {', '.join(killed)} was killed by the plan; the others finished without it." if killed else ""
+    return f"{len(reports)} ranks finished after {trace.end_ns / 1e6:,.3f} virtual ms.{lost}"
+
+
+def tape(trace: Trace) -> str:
+    """The last operations of every rank, one line each."""
+    lines = []
+    for rank in range(trace.world_size):
+        events = [e for e in trace.of_rank(rank) if e.op not in ("compute", "step")]
+        shown = events[-_TAPE_LENGTH:]
+        dots = "... " if len(events) > len(shown) else ""
+        lines.append(f"  rank {rank}: {dots}{' -> '.join(_mark(e) for e in shown)}")
+    return "\n".join(lines)
+
+
+def _mark(event: Event) -> str:
+    if event.op == "exit":
+        return {"done": "finished", "error": "raised", "killed": "killed", "crashed": "died", "spinning": "spins"}.get(event.status, event.status)
+    if not event.is_communication:
+        return event.op
+    return event.label + ("" if event.status == "ok" else f" [{event.status}]")
+
+
+def error_class(name: str) -> type[Exception]:
+    return OUTCOME_ERRORS[name]
+
+
+def plural(ranks: Iterable[int]) -> str:
+    return ", ".join(map(str, ranks))

@@ -1,0 +1,155 @@
+"""The process group that torch.distributed uses in a rank: a Python `ProcessGroup` around gloo.
+
+It sees every operation, also those of DDP's C++ reducer, FSDP2, DTensor and DCP. Each is announced to the coordinator at issue; the real
+gloo call runs when the coordinator says that every member came (`simulator.rank.work`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+
+from simulator import wire
+from simulator.rank import context
+from simulator.rank.operations import OPERATIONS, dtype_name, num_bytes, option, outputs, reduce_name, tensors
+from simulator.rank.reduction import rank_order
+from simulator.rank.sites import call_site
+from simulator.rank.work import Launch, RankWork, SkippedWork
+
+BACKEND = "lockstep"
+_GLOO_TIMEOUT = timedelta(seconds=120)  # real time; the coordinator lets gloo run only when every member is there
+
+
+class RankGroup(dist.ProcessGroup):
+    """One group of this rank. `_inner` is the C++ group that holds the same gloo backend and does the work."""
+
+    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
+        super().__init__(rank, size)
+        self._inner = dist.ProcessGroup(store, rank, size)
+        self._size, self._timeout, self._num_collectives = size, timeout, 0
+        self._key = ""
+        options = dist.ProcessGroupGloo._Options()
+        options._timeout, options._threads = _GLOO_TIMEOUT, 1
+        options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+        self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("data", store), rank, size, options)
+        import torch
+
+        for group in (self, self._inner):
+            group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self._gloo)
+            group._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
+
+    def getBackendName(self) -> str:
+        return BACKEND
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Global ranks by rank in the group."""
+        try:
+            return tuple(dist.get_process_group_ranks(self))
+        except (ValueError, KeyError):
+            return tuple(range(self._size))  # the default group, while it is being made
+
+    def describe(self) -> str:
+        """The group's key, told to the coordinator at first use."""
+        if not self._key:
+            name = "default" if self is dist.group.WORLD or not self.group_desc else self.group_desc
+            if name in ("undefined", "default_pg"):
+                name = "default" if self.ranks == tuple(range(dist.get_world_size())) else self.group_name
+            self._key = f"{self.group_name}|{','.join(map(str, self.ranks))}"
+            context.get().link.note(wire.GroupDef(self._key, name, self.ranks))
+        return self._key
+
+    def next_seq(self) -> int:
+        self._num_collectives += 1
+        return self._num_collectives - 1
+
+
+def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RankWork:
+    """Announce an operation; nothing is launched yet."""
+    ctx, spec = context.get(), OPERATIONS[method]
+    is_p2p = spec.op in ("send", "recv")
+    result = outputs(method, args)
+    if not is_p2p and ctx.at_collective() is not None:
+        return SkippedWork(result)
+    key, ranks = group.describe(), group.ranks
+    parts = tensors(args[spec.shard]) if len(args) > spec.shard else []
+    work = RankWork(ctx.next_work(), _launcher(group, method, args, kwargs), result)
+    ctx.works[work.number] = work
+    op = wire.Op(
+        work=work.number,
+        group=key,
+        seq=-1 if is_p2p else group.next_seq(),
+        op=spec.op,
+        reduce=reduce_name(args, kwargs),
+        dtype=dtype_name(parts),
+        shapes=tuple(tuple(t.shape) for t in parts),
+        match_shapes=not spec.uneven,
+        peer=_peer(method, args, kwargs, ranks),
+        tag=int(args[-1]) if is_p2p else 0,
+        bytes=num_bytes(parts) * (group._size if spec.scale else 1),
+        timeout_ns=_timeout_ns(group, args, kwargs, ctx.timeout_ns),
+        issue_ns=ctx.now_ns,
+        step=ctx.step,
+        phase=ctx.phase,
+        site=call_site(),
+    )
+    ctx.link.note(op)
+    return work
+
+
+def _peer(method: str, args: tuple[Any, ...], kwargs: dict[str, Any], ranks: tuple[int, ...]) -> int:
+    """Global rank of the other side of a message, or of the root of a collective; -1 for none."""
+    if method in ("send", "recv"):
+        return ranks[args[1]]
+    root = option(args, kwargs, "rootRank")
+    return -1 if root is None or method == "recv_anysource" else ranks[root]
+
+
+def _timeout_ns(group: RankGroup, args: tuple[Any, ...], kwargs: dict[str, Any], default_ns: int) -> int:
+    """The virtual timeout: the call's own, else the group's, else the run's."""
+    own = option(args, kwargs, "timeout")
+    for timeout in (own, group._timeout):
+        if isinstance(timeout, timedelta) and timeout.total_seconds() > 0:
+            return int(timeout.total_seconds() * 1e9)
+    return default_ns
+
+
+def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
+    """What starts the real gloo operation, and gives back what finishes it."""
+
+    def launch(source: int) -> Callable[[], None]:
+        if method == "recv_anysource":
+            work = group._inner.recv(args[0], group.ranks.index(source), args[-1])
+        else:
+            work = getattr(group._inner, method)(*args, **kwargs)
+        return work.wait  # type: ignore[no-any-return]
+
+    if context.get().reduction == "rank_order":
+        return rank_order(group._inner, group._size, group.rank(), method, args, kwargs) or launch
+    return launch
+
+
+def _make(method: str) -> Callable[..., RankWork]:
+    def issue(self: RankGroup, *args: Any, **kwargs: Any) -> RankWork:
+        return _issue(self, method, args, kwargs)
+
+    issue.__name__ = method
+    return issue
+
+
+for _method in OPERATIONS:
+    setattr(RankGroup, _method, _make(_method))
+
+
+def initialise(store: dist.Store, rank: int, world_size: int, timeout_s: float) -> Any:
+    """Make the default group. Keep what it returns alive: freeing the last reference can deadlock in C++ (pytorch issue 56297)."""
+
+    def create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> RankGroup:
+        return RankGroup(store, rank, size, timeout)
+
+    dist.Backend.register_backend(BACKEND, create, devices=["cpu"])
+    dist.init_process_group(BACKEND, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=timeout_s))
+    return dist.group.WORLD

@@ -1,0 +1,76 @@
+"""The rank's end of the socket to the coordinator.
+
+Announcements are buffered and travel with the next message that waits: one round trip a wait, none an issue. Any thread may wait; one of
+them reads the socket for all.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+from simulator import wire
+
+ORPHANED = 70  # exit status of a rank whose coordinator is gone
+
+
+class Link:
+    """`on_reply` is called, in the thread that reads, for every reply in order."""
+
+    def __init__(self, sock: socket.socket, on_reply: Callable[[wire.Reply], None]) -> None:
+        self._sock, self._on_reply = sock, on_reply
+        self._frames = wire.FrameBuffer()
+        self._condition = threading.Condition(threading.RLock())
+        self._reading = False
+        self.buffer: list[wire.Record] = []
+
+    def note(self, record: wire.Record) -> None:
+        """Buffer a record until the next `send`. Adjacent compute notes of one step become one."""
+        last = self.buffer[-1] if self.buffer else None
+        if (
+            isinstance(record, wire.Note)
+            and isinstance(last, wire.Note)
+            and record.op == last.op == "compute"
+            and (record.start_ns, record.step, record.phase) == (last.end_ns, last.step, last.phase)
+        ):
+            last.end_ns = record.end_ns
+        else:
+            self.buffer.append(record)
+
+    def send(self, *records: wire.Record) -> None:
+        """Send what is buffered and these records, without waiting for an answer."""
+        with self._condition:
+            frame = wire.frame([*self.buffer, *records])
+            self.buffer.clear()
+            try:
+                self._sock.sendall(frame)
+            except OSError:
+                os._exit(ORPHANED)
+
+    def wait_until(self, is_resolved: Callable[[], bool]) -> None:
+        """Read replies until `is_resolved()`; a vanished coordinator ends the process."""
+        with self._condition:
+            while not is_resolved():
+                if self._reading:
+                    self._condition.wait()
+                else:
+                    self._read_once()
+
+    def _read_once(self) -> None:
+        self._reading = True
+        self._condition.release()
+        try:
+            data = self._sock.recv(1 << 16)
+        except OSError:
+            data = b""
+        finally:
+            self._condition.acquire()
+            self._reading = False
+        if not data:
+            os._exit(ORPHANED)
+        for body in self._frames.feed(data):
+            for reply in wire.decode_replies(body):
+                self._on_reply(reply)
+        self._condition.notify_all()

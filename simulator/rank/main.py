@@ -1,0 +1,142 @@
+"""The life of one rank, from fork to exit: set up, run the function, report, serve peers, leave by `os._exit`."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import os
+import pickle
+import random
+import signal
+import socket
+import sys
+import traceback
+from types import FrameType
+from typing import Any, NoReturn
+
+import msgspec
+
+from simulator import values, wire
+from simulator.faults import Fault
+from simulator.rank import context, sites, stdio
+from simulator.start import Start, receive_start
+
+_PR_SET_PDEATHSIG = 1
+
+
+def prepare_process() -> None:
+    """A session of its own (so that everything it starts can be ended), no Ctrl-C, death with the parent."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def live(sock: socket.socket) -> NoReturn:
+    """Be a rank. Never returns."""
+    start = receive_start(sock)
+    ctx = _make_context(start, sock)
+    stream = stdio.redirect(ctx)
+    ctx.rearm()
+    try:
+        keep = _initialise(start)  # noqa: F841 - the default group must outlive user code, see group.initialise
+        result = values.encode(_call(start.payload))
+    except BaseException as error:
+        stream.close_line()
+        ctx.leave(_failed(ctx, error))
+        os._exit(1)
+    stream.close_line()
+    ctx.leave(wire.Leave("done", ctx.now_ns, result=result))
+    os._exit(0)
+
+
+def _make_context(start: Start, sock: socket.socket) -> context.Context:
+    sys.path[:] = start.sys_path
+    os.chdir(start.cwd)
+    os.environ.clear()
+    os.environ.update(start.environ)
+    names = {"RANK": start.rank, "LOCAL_RANK": start.rank, "WORLD_SIZE": start.world_size, "LOCAL_WORLD_SIZE": start.world_size}
+    os.environ.update({name: str(value) for name, value in names.items()})
+    faults = tuple(msgspec.convert(fault, Fault) for fault in start.faults)
+    ctx = context.Context(
+        start.rank, sock, faults, timeout_ns=int(start.timeout_s * 1e9), reduction=start.reduction, cpu_limit_s=start.cpu_limit_s
+    )
+    context.current = ctx
+    signal.signal(signal.SIGPROF, _out_of_budget)
+    return ctx
+
+
+def _initialise(start: Start) -> Any:
+    """Seeds, one thread, the process group."""
+    import multiprocessing
+
+    import numpy
+    import torch
+    import torch.distributed as dist
+    from torch.optim import optimizer
+
+    from simulator.rank import group, store, work
+
+    faulthandler.enable(file=os.fdopen(os.dup(2), "w"))
+    hidden = tuple(os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (torch, numpy, multiprocessing))
+    sites.configure(start.labels, (*hidden, os.path.dirname(os.__file__) + os.sep))
+    multiprocessing.set_start_method("fork", force=True)  # data-loader workers: a nested forkserver would outlive a killed rank
+    torch.set_num_threads(1)
+    random.seed(start.seed)
+    numpy.random.seed(start.seed % 2**32)
+    torch.manual_seed(start.seed)
+    dist.set_debug_level_from_env()
+    work.patch_future_wait()
+    optimizer.register_optimizer_step_post_hook(_count_step)
+    return group.initialise(store.RunStore(), start.rank, start.world_size, start.timeout_s)
+
+
+def _call(payload: bytes) -> Any:
+    function, args = pickle.loads(payload)
+    return function(*args)
+
+
+def _count_step(*_: Any) -> None:
+    """Without `simulator.steps`, a finished optimizer step begins the next training step."""
+    ctx = context.get()
+    if not ctx.explicit_steps:
+        ctx.begin_step(max(ctx.step, 0) + 1)
+
+
+def _failed(ctx: context.Context, error: BaseException) -> wire.Leave:
+    from simulator.rank.failures import is_derived
+
+    words = str(error)
+    if isinstance(error, SystemExit):
+        words = f"sys.exit({error.code!r}) ended the rank before its function returned"
+    data = {"rank": ctx.rank, "type": type(error).__name__, "message": words, "frames": _frames(error)}
+    return wire.Leave("error", ctx.now_ns, error=json.dumps(data).encode(), derived=is_derived(error))
+
+
+def _frames(error: BaseException) -> list[dict[str, Any]]:
+    """The user's part of the traceback, outermost first."""
+    summary = traceback.walk_tb(error.__traceback__)
+    frames = [(frame, line) for frame, line in summary if sites.is_user_code(frame.f_code)]
+    return [_frame_data(frame, line) for frame, line in frames]
+
+
+def _frame_data(frame: FrameType, line: int) -> dict[str, Any]:
+    import linecache
+
+    filename = frame.f_code.co_filename
+    text = linecache.getline(filename, line).strip()
+    return {"file": sites.label(filename), "path": filename, "line": line, "function": frame.f_code.co_name, "text": text}
+
+
+def _out_of_budget(_: int, frame: FrameType | None) -> None:
+    """The processor-time budget is used up: leave with the place where the rank spins."""
+    ctx = context.get()
+    frames = []
+    while frame is not None:
+        if sites.is_user_code(frame.f_code):
+            frames.append(_frame_data(frame, frame.f_lineno))
+        frame = frame.f_back
+    data = {"rank": ctx.rank, "type": "NoProgress", "message": "", "frames": frames[::-1]}
+    ctx.leave(wire.Leave("spinning", ctx.now_ns, error=json.dumps(data).encode()))
+    os._exit(1)

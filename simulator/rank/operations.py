@@ -1,0 +1,84 @@
+"""What torch's process-group methods mean: names, payloads, what ranks must agree on."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+
+class Operation(NamedTuple):
+    """One method of a process group.
+
+    op: torch's public name. shard: position of the argument that holds this rank's part. scale: whether the payload that nccl-tests counts
+    is world size times that part. uneven: ranks may legally pass different shapes.
+    """
+
+    op: str
+    shard: int = 0
+    scale: bool = False
+    uneven: bool = False
+
+
+OPERATIONS: dict[str, Operation] = {
+    "allreduce": Operation("all_reduce"),
+    "allreduce_coalesced": Operation("all_reduce_coalesced"),
+    "broadcast": Operation("broadcast"),
+    "reduce": Operation("reduce"),
+    "allgather": Operation("all_gather", shard=1, scale=True),
+    "allgather_coalesced": Operation("all_gather_coalesced", shard=1, scale=True),
+    "_allgather_base": Operation("all_gather_into_tensor", shard=1, scale=True),
+    "all_gather_single": Operation("all_gather_into_tensor", shard=1, scale=True),
+    "allgather_into_tensor_coalesced": Operation("all_gather_into_tensor_coalesced", shard=1, scale=True),
+    "all_gather_single_coalesced": Operation("all_gather_into_tensor_coalesced", shard=1, scale=True),
+    "gather": Operation("gather", shard=1, scale=True),
+    "scatter": Operation("scatter", scale=True),
+    "reduce_scatter": Operation("reduce_scatter", scale=True, uneven=True),
+    "_reduce_scatter_base": Operation("reduce_scatter_tensor", scale=True),
+    "reduce_scatter_single": Operation("reduce_scatter_tensor", scale=True),
+    "reduce_scatter_tensor_coalesced": Operation("reduce_scatter_tensor_coalesced", scale=True),
+    "reduce_scatter_single_coalesced": Operation("reduce_scatter_tensor_coalesced", scale=True),
+    "alltoall": Operation("all_to_all", shard=1, uneven=True),
+    "alltoall_base": Operation("all_to_all_single", shard=1, uneven=True),
+    "all_to_all_single": Operation("all_to_all_single", shard=1, uneven=True),
+    "barrier": Operation("barrier"),
+    "send": Operation("send"),
+    "recv": Operation("recv"),
+    "recv_anysource": Operation("recv"),
+}
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors in a tensor or nested list, flat."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [t for item in value for t in tensors(item)] if isinstance(value, list | tuple) else []
+
+
+def num_bytes(parts: list[torch.Tensor]) -> int:
+    return sum(t.numel() * t.element_size() for t in parts)
+
+
+def dtype_name(parts: list[torch.Tensor]) -> str:
+    return str(parts[0].dtype).removeprefix("torch.") if parts else ""
+
+
+def option(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
+    """An attribute of the options object among the arguments, or None."""
+    return next((getattr(arg, name) for arg in (*args, *kwargs.values()) if hasattr(arg, name)), None)
+
+
+def reduce_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """ "SUM", "AVG", ... or "" for operations that reduce nothing."""
+    reduce_op = option(args, kwargs, "reduceOp")
+    return str(getattr(reduce_op, "op", reduce_op)).rpartition(".")[2] if reduce_op is not None else ""
+
+
+def outputs(name: str, args: tuple[Any, ...]) -> list[Any]:
+    """What the future of the work resolves to, as gloo's does: the tensors of the first argument."""
+    if name == "barrier" or not args:
+        return []
+    first = args[0]
+    if isinstance(first, torch.Tensor):
+        return [first]
+    return list(first[0]) if first and isinstance(first[0], list | tuple) else list(first)

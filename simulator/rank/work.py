@@ -1,0 +1,159 @@
+"""The work handle of one operation: announced at issue, launched on gloo when the coordinator says go, finished at wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from simulator import wire
+from simulator.rank import context
+from simulator.rank.failures import failure
+
+#: Starts the real operation; gets the sender's rank in the group (receives from any rank), returns how to finish it.
+Launch = Callable[[int], Callable[[], None]]
+
+
+class RankWork(dist._Work):  # type: ignore[misc]
+    """What `async_op=True` returns, and what DDP's C++ reducer holds."""
+
+    def __init__(self, number: int, launch: Launch, outputs: list[torch.Tensor]) -> None:
+        super().__init__()
+        self.number, self._launch, self._outputs = number, launch, outputs
+        self._finish: Callable[[], None] | None = None
+        self._future: torch.futures.Future[Any] | None = None
+        self._error: Exception | None = None
+        self._source = -1
+        self._end_ns = -1
+        self.is_done = False
+
+    # ---- the coordinator's answers ----
+    @property
+    def is_decided(self) -> bool:
+        return self._end_ns >= 0 or self._error is not None
+
+    def launch(self, end_ns: int, source: int) -> None:
+        self._source, self._end_ns = source, end_ns
+        self._finish = self._launch(source)
+
+    def fail(self, kind: str, text: str, now_ns: int) -> None:
+        ctx = context.get()
+        ctx.now_ns = max(ctx.now_ns, now_ns)
+        self._error = failure(kind, text)
+
+    # ---- torch's interface ----
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        ctx = context.get()
+        if self._error is None and self.is_decided:
+            ctx.link.note(wire.Waited(self.number, ctx.now_ns))
+        elif self._error is None:
+            ctx.block(self)
+        self.complete()
+        ctx.now_ns = max(ctx.now_ns, self._end_ns)
+        return True
+
+    def complete(self) -> None:
+        """Finish the real operation, or raise what went wrong."""
+        ctx = context.get()
+        ctx.works.pop(self.number, None)
+        ctx.futures.pop(self.number, None)
+        if self._error is not None:
+            if self._future is not None and not self._future.done():
+                self._future.set_exception(self._error)
+            raise type(self._error)(*self._error.args)
+        if self._finish is not None and not self.is_done:
+            self._finish()
+            self._launch = self._finish = None  # type: ignore[assignment]  # let go of the tensors
+        self.is_done = True
+        if self._future is not None and not self._future.done():
+            self._future.set_result(self._outputs)
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def is_completed(self) -> bool:
+        ctx = context.get()
+        if self.is_done or self._error is not None:
+            return True
+        if not self.is_decided:
+            ctx.poll(self)
+        return self._error is not None or 0 <= self._end_ns <= ctx.now_ns
+
+    def is_success(self) -> bool:
+        return self._error is None
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+    def result(self) -> list[torch.Tensor]:
+        self.wait()
+        return self._outputs
+
+    def source_rank(self) -> int:
+        return self._source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """A future that is resolved at the wait: in DDP's backward that wait is a callback which runs before the reducer's own."""
+        if self._future is None:
+            self._future = torch.futures.Future()
+            if self.is_done:
+                self._future.set_result(self._outputs)
+            else:
+                context.get().futures[self.number] = self
+                _wait_at_the_end_of_backward()
+        return self._future
+
+
+class SkippedWork(RankWork):
+    """A collective that a fault hid from the rank: it is done at once and did nothing."""
+
+    def __init__(self, outputs: list[torch.Tensor]) -> None:
+        super().__init__(-1, lambda _: lambda: None, outputs)
+        self._end_ns, self.is_done = 0, True
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        return True
+
+
+_callback_queued = False
+
+
+def _wait_at_the_end_of_backward() -> None:
+    """Inside backward, wait for outstanding futures in Python before C++ does: DDP waits on them where nothing can be intercepted."""
+    global _callback_queued
+    if _callback_queued:
+        return
+    try:
+        torch.autograd.Variable._execution_engine.queue_callback(_drain_futures)
+    except RuntimeError:
+        return  # not inside backward: Future.wait is patched instead
+    _callback_queued = True
+
+
+def _drain_futures() -> None:
+    global _callback_queued
+    _callback_queued = False
+    futures = context.get().futures
+    while futures:
+        futures[min(futures)].wait()
+
+
+def patch_future_wait() -> None:
+    """Waiting for a torch future also waits, announced, for the works that could resolve it."""
+
+    def patched(original: Callable[..., Any]) -> Callable[..., Any]:
+        def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+            futures = context.get().futures
+            while futures and not self.done():
+                futures[min(futures)].wait()
+            return original(self, *args, **kwargs)
+
+        return wait
+
+    torch.futures.Future.wait = patched(torch.futures.Future.wait)  # type: ignore[method-assign]
+    torch._C.Future.wait = patched(torch._C.Future.wait)  # type: ignore[method-assign]

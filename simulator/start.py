@@ -1,0 +1,44 @@
+"""The first frame that a rank receives from its caller: everything about the run that is not in the environment."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import msgspec
+
+from simulator import wire
+
+
+class Start(msgspec.Struct, array_like=True):
+    """`payload` is a cloudpickle of (function, args): trusted code sends it, a rank loads it, never the other way round."""
+
+    rank: int
+    world_size: int
+    seed: int
+    faults: list[Any]
+    timeout_s: float
+    cpu_limit_s: float
+    reduction: str
+    sys_path: list[str]
+    cwd: str
+    environ: dict[str, str]
+    labels: dict[str, str]
+    payload: bytes
+
+
+_decoder = msgspec.msgpack.Decoder(Start)
+
+
+def receive_start(sock: socket.socket) -> Start:
+    return _decoder.decode(_exactly(sock, wire.HEADER.unpack(_exactly(sock, wire.HEADER.size))[0]))
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        part = sock.recv(min(size - len(data), 1 << 20))
+        if not part:
+            raise SystemExit(0)  # the caller changed its mind
+        data += part
+    return bytes(data)

@@ -1,0 +1,85 @@
+"""A whole trace: header and events, with a digest that is the same on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from simulator.errors import TraceError
+from simulator.trace.event import Event
+
+FORMAT_VERSION = 1
+#: Header entries that the digest covers: what was asked for, not where it ran.
+_DIGESTED = ("version", "clock", "world_size", "seed", "faults", "cluster", "reduction", "timeout_ns")
+
+
+class Trace:
+    """Events in the order (issue time, rank, position); `header` says what was run and on which clock."""
+
+    def __init__(self, header: dict[str, Any], events: list[Event]) -> None:
+        self.header = {"version": FORMAT_VERSION, **header}
+        self.events: tuple[Event, ...] = tuple(sorted(events, key=lambda e: (e.incarnation, e.issue_ns, e.rank, e.n)))
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def __repr__(self) -> str:
+        return f"<Trace: {self.world_size} ranks, {len(self)} events, {self.end_ns / 1e6:g} virtual ms, digest {self.digest[:12]}>"
+
+    @property
+    def world_size(self) -> int:
+        return int(self.header["world_size"])
+
+    @property
+    def outcome_name(self) -> str:
+        return str(self.header.get("outcome", ""))
+
+    @property
+    def end_ns(self) -> int:
+        return max((max(e.end_ns, e.issue_ns) for e in self.events), default=0)
+
+    def of_rank(self, rank: int) -> tuple[Event, ...]:
+        """What one rank did, in its program order."""
+        return tuple(sorted((e for e in self.events if e.rank == rank), key=lambda e: (e.incarnation, e.n)))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over header and events: no wall clock, pid, path, call site or value is in it."""
+        sha = hashlib.sha256(msgspec.json.encode({key: self.header.get(key) for key in _DIGESTED}, order="sorted"))
+        for event in self.events:
+            sha.update(msgspec.json.encode(msgspec.structs.replace(event, site="")))
+        return sha.hexdigest()
+
+    def save(self, path: str | Path) -> Path:
+        """Write JSON lines: the header, then one event a line. Returns the path."""
+        path = Path(path)
+        lines = [msgspec.json.encode(self.header, order="sorted"), *map(msgspec.json.encode, self.events)]
+        path.write_bytes(b"\n".join(lines) + b"\n")
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trace:
+        """Read what `save` wrote. Raises `TraceError` with the line that cannot be read."""
+        try:
+            lines = Path(path).read_bytes().splitlines()
+        except OSError as error:
+            raise TraceError(f"cannot read the trace {path}: {error.strerror}") from None
+        number = 1
+        try:
+            header = msgspec.json.decode(lines[0], type=dict[str, Any])
+            if header.get("version") != FORMAT_VERSION:
+                raise TraceError(f"{path} is a trace of version {header.get('version')}, this program reads {FORMAT_VERSION}")
+            events = []
+            for number, line in enumerate(lines[1:], start=2):  # noqa: B007 - number is for the message
+                events.append(msgspec.json.decode(line, type=Event))  # noqa: PERF401
+        except (IndexError, msgspec.DecodeError) as error:
+            raise TraceError(f"{path}, line {number}, is not a trace: {error}") from None
+        return cls(header, events)

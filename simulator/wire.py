@@ -1,0 +1,185 @@
+"""What travels between the ranks, the coordinator and the caller: framed msgpack of fixed shapes, never a pickle.
+
+A rank is untrusted, so everything that comes from it is decoded into typed structs (`msgspec` refuses anything else). Frames are a 4-byte
+length and a msgpack body. Times are integer virtual nanoseconds.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+
+HEADER = struct.Struct("!I")
+MAX_FRAME_BYTES = 1 << 30
+
+
+# ---- rank -> coordinator: a frame is a list of these, in program order ----
+class GroupDef(msgspec.Struct, array_like=True, tag="group"):
+    """Told once, before the first operation on a process group; `ranks` are global."""
+
+    key: str
+    name: str
+    ranks: tuple[int, ...]
+
+
+class Op(msgspec.Struct, array_like=True, tag="op"):
+    """A communication operation announced at issue. `peer`: global rank of the other side or root, -1 for none or any."""
+
+    work: int
+    group: str
+    seq: int
+    op: str
+    reduce: str
+    dtype: str
+    shapes: tuple[tuple[int, ...], ...]
+    match_shapes: bool
+    peer: int
+    tag: int
+    bytes: int
+    timeout_ns: int
+    issue_ns: int
+    step: int
+    phase: str
+    site: str
+
+
+class Note(msgspec.Struct, array_like=True, tag="note"):
+    """Something that needs nobody else: compute, a step that begins, a fault that acts."""
+
+    op: str
+    start_ns: int
+    end_ns: int
+    step: int
+    phase: str
+    site: str
+    detail: str = ""
+
+
+class Waited(msgspec.Struct, array_like=True, tag="waited"):
+    """The rank waited for a work that was already done when it asked."""
+
+    work: int
+    now_ns: int
+
+
+class Print(msgspec.Struct, array_like=True, tag="print"):
+    """Lines that the rank wrote to stdout or stderr."""
+
+    text: str
+    now_ns: int
+
+
+class StoreSet(msgspec.Struct, array_like=True, tag="set"):
+    key: str
+    value: bytes
+
+
+class Block(msgspec.Struct, array_like=True, tag="block"):
+    """The rank waits for this work; it runs again after a Go or Fail for it."""
+
+    work: int
+    now_ns: int
+
+
+class Poll(msgspec.Struct, array_like=True, tag="poll"):
+    """`is_completed()`: answered with a Go, a Fail, or Answer(False) when nobody else can move."""
+
+    work: int
+    now_ns: int
+
+
+class StoreCall(msgspec.Struct, array_like=True, tag="store"):
+    """A store call that needs an answer: get, wait (blocking), add, check, compare_set, delete, num_keys (ordered)."""
+
+    call: str
+    keys: tuple[str, ...]
+    values: tuple[bytes, ...]
+    amount: int
+    timeout_ns: int
+    now_ns: int
+    site: str
+
+
+class Leave(msgspec.Struct, array_like=True, tag="leave"):
+    """The rank's last words. why: done, error, killed, spinning. `result`: encoded value; `error`: JSON of the exception."""
+
+    why: str
+    now_ns: int
+    result: bytes = b""
+    error: bytes = b""
+    derived: bool = False
+
+
+Record = GroupDef | Op | Note | Waited | Print | StoreSet | Block | Poll | StoreCall | Leave
+
+
+# ---- coordinator -> rank ----
+class Go(msgspec.Struct, array_like=True, tag="go"):
+    """Launch the real operation of `work` now; its virtual end; `source`: who sends (for a receive from any rank)."""
+
+    work: int
+    end_ns: int
+    source: int
+
+
+class Fail(msgspec.Struct, array_like=True, tag="fail"):
+    work: int
+    kind: str
+    text: str
+    now_ns: int
+
+
+class Answer(msgspec.Struct, array_like=True, tag="answer"):
+    """To a Poll or StoreCall. `error`: why a store call failed."""
+
+    values: tuple[bytes, ...] = ()
+    amount: int = 0
+    error: str = ""
+    now_ns: int = 0
+
+
+class Bye(msgspec.Struct, array_like=True, tag="bye"):
+    """Nothing more will be asked of this rank."""
+
+
+Reply = Go | Fail | Answer | Bye
+
+_encoder = msgspec.msgpack.Encoder()
+_records = msgspec.msgpack.Decoder(list[Record])
+_replies = msgspec.msgpack.Decoder(list[Reply])
+
+
+def frame(messages: Any) -> bytes:
+    body = _encoder.encode(messages)
+    return HEADER.pack(len(body)) + body
+
+
+def decode_records(body: bytes) -> list[Record]:
+    return _records.decode(body)
+
+
+def decode_replies(body: bytes) -> list[Reply]:
+    return _replies.decode(body)
+
+
+class FrameBuffer:
+    """Cuts a byte stream into frame bodies."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The frames completed by `data`. Raises ValueError for a frame over the limit: the other side is broken or hostile."""
+        self._bytes += data
+        frames = []
+        while len(self._bytes) >= HEADER.size:
+            (size,) = HEADER.unpack_from(self._bytes)
+            if size > MAX_FRAME_BYTES:
+                raise ValueError(f"a frame of {size} bytes is over the limit")
+            if len(self._bytes) < HEADER.size + size:
+                break
+            frames.append(bytes(self._bytes[HEADER.size : HEADER.size + size]))
+            del self._bytes[: HEADER.size + size]
+        return frames
