@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from autograder.checks.student import Assembly
+from autograder.checks.student import FILE
 from autograder.results import Finding
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def with_picture(finding: Finding, run: Run) -> Finding:
     return msgspec.structs.replace(finding, picture_svg=timeline.svg(), picture_text=timeline.text())
 
 
-def outcome_finding(run: Run, assembly: Assembly, world_size: int, label: str, replay: str) -> Finding:
+def outcome_finding(run: Run, world_size: int, label: str, replay: str) -> Finding:
     """The finding for a run that did not complete."""
     outcome = run.outcome
-    key, title, text = _explain(outcome, assembly)
+    key, title, text = _explain(outcome)
     ranks = tuple(outcome.ranks)
     finding = Finding(
         key=key,
@@ -55,10 +55,10 @@ def outcome_finding(run: Run, assembly: Assembly, world_size: int, label: str, r
 
 def outcome_key(outcome: Any) -> str:
     """The finding key of an outcome that is not Completed."""
-    return _explain(outcome, Assembly("", "", "", ""))[0]
+    return _explain(outcome)[0]
 
 
-def _explain(outcome: Any, assembly: Assembly) -> tuple[str, str, str]:
+def _explain(outcome: Any) -> tuple[str, str, str]:
     if outcome.name == "CollectiveTimeout":
         return "deadlock", "The ranks wait for each other", f"nobody can go on. {outcome.text}"
     if outcome.name == "CollectiveMismatch":
@@ -67,33 +67,38 @@ def _explain(outcome: Any, assembly: Assembly) -> tuple[str, str, str]:
         text = "a rank computes on and on without sending, receiving or returning: an endless loop. "
         return "endless-loop", "A rank never returns", text + outcome.text
     if outcome.name == "RankFailed" and outcome.error:
-        return _explain_error(outcome.error, assembly)
+        return _explain_error(outcome.error)
     return "crash", "A rank ended before it returned", outcome.text
 
 
-def _explain_error(error: dict[str, Any], assembly: Assembly) -> tuple[str, str, str]:
+def _explain_error(error: dict[str, Any]) -> tuple[str, str, str]:
     kind, message, rank = error["type"], error["message"], error["rank"]
     name = _NAME_ERROR.search(message)
     if kind == "NotImplementedError":
-        return "unfinished", "Not written yet", f"rank {rank} reached NotImplementedError{_where(error, assembly)}."
+        return "unfinished", "Not written yet", f"rank {rank} reached NotImplementedError{_where(error)}."
     if kind == "MissingNameError":
         return "missing", "The function is missing", f"the exercise cell does not define {message}."
     if kind in ("NameError", "UnboundLocalError") and name and not hasattr(builtins, name[1]):
         text = (
-            f"the name {name[1]!r} is not defined{_where(error, assembly)}. A check runs the setup cells and this "
+            f"the name {name[1]!r} is not defined{_where(error)}. A check runs the setup cells and this "
             "exercise cell alone, in a fresh process: a function or import from another cell, or one typed and deleted "
             f"later, exists only in your kernel. Define {name[1]!r} inside the exercise cell, or correct its spelling."
         )
         return "name-only-in-kernel", f"{name[1]} is not defined in the exercise cell", text
+    if kind == "EndlessExchangeError":
+        text = (
+            f"rank {rank} sends and receives on and on{_where(error)}: {message} messages and no end. Count your steps."
+        )
+        return "endless-loop", "A rank never returns", text
     if kind == "SystemExit":
-        text = f"rank {rank} called sys.exit{_where(error, assembly)} and never returned."
+        text = f"rank {rank} called sys.exit{_where(error)} and never returned."
         return "crash", "A rank left with sys.exit", text
-    return "crash", f"A rank failed with {kind}", f"rank {rank} raised {kind}: {message}{_where(error, assembly)}."
+    return "crash", f"A rank failed with {kind}", f"rank {rank} raised {kind}: {message}{_where(error)}."
 
 
-def _where(error: dict[str, Any], assembly: Assembly) -> str:
+def _where(error: dict[str, Any]) -> str:
     """`` in line 7 of your cell: `text` ``, from the innermost frame that is the student's."""
-    own = [frame for frame in error.get("frames", ()) if frame["file"] == assembly.file]
+    own = [frame for frame in error.get("frames", ()) if frame["path"] == FILE]
     if not own:
         return ""
     frame = own[-1]
