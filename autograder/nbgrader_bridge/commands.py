@@ -24,13 +24,16 @@ _COURSE = click.option(
 )
 _ASSIGNMENT = click.option("--assignment", metavar="LAB", help="The lab, for example lab2 [default: the only one].")
 _STUDENT = click.option("--student", required=True, help="Who does this step.")
+_HOME = click.option(
+    "--home", type=click.Path(path_type=Path), default=Path(), help="Folder of the student [default: here]."
+)
 
 
 @click.command()
 @click.argument("submissions", required=False, type=click.Path(path_type=Path))
 @_COURSE
 @_ASSIGNMENT
-@click.option("--only", metavar="STUDENT", help="Grade this student only.")
+@click.option("--only", metavar="STUDENT", help="Grade this student only, also when nothing changed.")
 @click.option("--seed-file", type=click.Path(path_type=Path), help="The grading seed [default: in the course folder].")
 @click.pass_context
 def grade(
@@ -57,6 +60,7 @@ def grade(
         found = [submission for submission in found if submission.student == only]
         if not found:
             raise BridgeError(f"There is no submission of {only}.")
+        folder.sealed(only, lab).unlink(missing_ok=True)
     rows: list[batch.Row] = []
     try:
         rows.extend(batch.grade_all(folder, pipeline, lab, found, lambda text, end: click.echo(text, nl=end)))
@@ -102,7 +106,7 @@ def release(course_dir: Path, assignment: str | None) -> None:
 @_COURSE
 @_ASSIGNMENT
 @_STUDENT
-@click.option("--home", type=click.Path(path_type=Path), default=Path(), help="Folder of the student [default: here].")
+@_HOME
 def fetch(course_dir: Path, assignment: str | None, student: str, home: Path) -> None:
     """Copy a released assignment into a student's folder."""
     lab, folder = _lab(assignment), CourseFolder.at(course_dir)
@@ -113,7 +117,7 @@ def fetch(course_dir: Path, assignment: str | None, student: str, home: Path) ->
 @_COURSE
 @_ASSIGNMENT
 @_STUDENT
-@click.option("--home", type=click.Path(path_type=Path), default=Path(), help="Folder of the student [default: here].")
+@_HOME
 def submit(course_dir: Path, assignment: str | None, student: str, home: Path) -> None:
     """Hand in an assignment from a student's folder."""
     lab, folder = _lab(assignment), CourseFolder.at(course_dir)
@@ -142,6 +146,17 @@ def feedback(course_dir: Path, assignment: str | None) -> None:
     pipeline.feedback(lab)
     released = pipeline.release_feedback(lab)
     click.echo(f"{lab}: feedback in {folder.root / 'feedback'}, {released} pages released to the exchange")
+
+
+@nbgrader.command()
+@_COURSE
+@_ASSIGNMENT
+@_STUDENT
+@_HOME
+def fetch_feedback(course_dir: Path, assignment: str | None, student: str, home: Path) -> None:
+    """Copy a student's released feedback into the student's folder."""
+    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    click.echo(f"{lab}: feedback in {_open(folder, lab).fetch_feedback(lab, student, home)}")
 
 
 @nbgrader.command()

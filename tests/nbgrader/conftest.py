@@ -1,0 +1,33 @@
+"""The lockstep command in this process, and course folders that are made once a module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from autograder.nbgrader_bridge import commands
+
+Lockstep = Callable[..., Result]
+
+
+def run(*args: object) -> Result:
+    """`lockstep grade ...` or `lockstep nbgrader ...` with output and exit code."""
+    name, *rest = [str(arg) for arg in args]
+    command: click.Command = getattr(commands, name)
+    return CliRunner().invoke(command, rest)
+
+
+@pytest.fixture(scope="session")
+def lockstep() -> Lockstep:
+    """The command; the result has `output`, `exit_code` and `exception`."""
+    return run
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for one module's course and students."""
+    return tmp_path_factory.mktemp("course")

@@ -1,0 +1,173 @@
+"""`lockstep grade` on submissions that need no ranks: order, exit codes, resuming, what is said about broken files."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder import grading
+from autograder.nbgrader_bridge.errors import BridgeError
+from autograder.nbgrader_bridge.pipeline import Pipeline
+from tests.nbgrader import notebooks
+from tests.nbgrader.conftest import Lockstep
+
+pytestmark = pytest.mark.nbgrader
+
+
+@pytest.fixture(scope="module")
+def graded(place: Path, lockstep: Lockstep) -> Any:
+    """A first grading of a folder of untouched, broken and missing notebooks."""
+    submissions = place / "submissions"
+    notebooks.write(submissions / "ana.ipynb", notebooks.released())
+    notebooks.write(submissions / "ben" / "lab2.ipynb", "{not json")
+    (submissions / "cleo").mkdir()
+    notebooks.write(submissions / "d+d.ipynb", notebooks.released())
+    notebooks.write(submissions / "eve.ipynb", notebooks.released())
+    return lockstep("grade", submissions, "--course", place / "course")
+
+
+def _lines(output: str) -> dict[str, str]:
+    """The progress lines by student."""
+    rows = [line.split(maxsplit=2) for line in output.splitlines() if "/5 " in line]
+    return {student: said for _, student, said in rows}
+
+
+def _again(place: Path, lockstep: Lockstep, *args: str) -> Any:
+    return lockstep("grade", place / "submissions", "--course", place / "course", *args)
+
+
+def test_each_submission_has_one_line_and_the_broken_ones_are_explained(graded: Any) -> None:
+    lines = _lines(graded.output)
+    assert list(lines) == ["ana", "ben", "cleo", "d+d", "eve"]
+    assert lines["ana"] == "0 / 12  Not started yet"
+    assert "no valid JSON" in lines["ben"]
+    assert "No notebook was handed in" in lines["cleo"]
+    assert "cannot be a student's name" in lines["d+d"]
+    assert lines["eve"] == "0 / 12  Not started yet"
+    assert graded.exit_code == 1
+
+
+def test_the_summary_counts(graded: Any) -> None:
+    assert "5 submissions of lab2: 4 graded now, 0 unchanged, 1 not graded" in graded.output
+    assert "Every rank ends with the sum               passed by 0 of 4" in graded.output
+
+
+def test_a_submission_that_is_no_notebook_has_its_page_and_its_zero(graded: Any, place: Path) -> None:
+    assert "no valid JSON" in (place / "course/reports/ben/lab2.html").read_text()
+    assert json.loads((place / "course/sealed/ben/lab2.json").read_text())["result"]["points"] == 0
+
+
+def test_the_seed_is_private_and_never_shown(graded: Any, place: Path) -> None:
+    path = place / "course" / "grading_seed"
+    seed = path.read_text().strip()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(seed) == 64
+    assert seed not in graded.output
+    others = [p for p in (place / "course").rglob("*") if p.is_file() and p != path]
+    assert others
+    assert [p for p in others if seed.encode() in p.read_bytes()] == []
+
+
+def test_a_second_grading_leaves_everything_alone(
+    graded: Any, place: Path, lockstep: Lockstep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise AssertionError("an unchanged submission was graded again")
+
+    monkeypatch.setattr(grading, "grade_notebook", refuse)
+    monkeypatch.setattr(Pipeline, "autograde", refuse)
+    lines = _lines(_again(place, lockstep).output)
+    assert [student for student, said in lines.items() if "(unchanged)" in said] == ["ana", "ben", "cleo", "eve"]
+
+
+def test_a_changed_submission_is_graded_again(graded: Any, place: Path, lockstep: Lockstep) -> None:
+    changed = notebooks.released()
+    notebooks.cell(changed, notebooks.EXERCISE)["source"] = "# exercise: lab2/ring-all-reduce\ndef broken(:\n"
+    notebooks.write(place / "submissions" / "eve.ipynb", changed)
+    lines = _lines(_again(place, lockstep).output)
+    assert "not valid Python" in lines["eve"]
+    assert "(unchanged)" in lines["ana"]
+    notebooks.write(place / "submissions" / "eve.ipynb", notebooks.released())
+    _again(place, lockstep)
+
+
+def test_an_edited_seal_is_refused_and_replaced(graded: Any, place: Path, lockstep: Lockstep) -> None:
+    path = place / "course/sealed/ana/lab2.json"
+    honest = path.read_bytes()
+    path.write_bytes(honest.replace(b'"points": 0.0', b'"points": 12.0'))
+    assert _lines(_again(place, lockstep).output)["ana"].startswith("0 / 12")
+    assert path.read_bytes() == honest
+
+
+def test_one_student_can_be_graded_again(graded: Any, place: Path, lockstep: Lockstep) -> None:
+    path = place / "course/sealed/ana/lab2.json"
+    before = path.read_bytes()
+    result = _again(place, lockstep, "--only", "ana")
+    assert "1 submissions of lab2: 0 graded now, 1 unchanged" in result.output
+    assert path.read_bytes() == before
+    assert result.exit_code == 0
+    unknown = _again(place, lockstep, "--only", "zoe")
+    assert isinstance(unknown.exception, BridgeError)
+    assert "no submission of zoe" in str(unknown.exception)
+
+
+def test_an_interrupted_grading_continues(
+    graded: Any, place: Path, lockstep: Lockstep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for student in ("ana", "eve"):
+        (place / f"course/sealed/{student}/lab2.json").unlink()
+        (place / f"course/autograded/{student}/lab2/lab2.ipynb").unlink()
+    honest = Pipeline.autograde
+
+    def interrupt(self: Pipeline, assignment: str, student: str) -> None:
+        if student == "eve":
+            raise KeyboardInterrupt
+        honest(self, assignment, student)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Pipeline, "autograde", interrupt)
+        stopped = _again(place, lockstep)
+    assert stopped.exit_code == 1
+    assert "Interrupted: 4 of 5 are done. The same command continues." in stopped.output
+    lines = _lines(_again(place, lockstep).output)
+    assert lines["ana"] == "0 / 12  (unchanged) Not started yet"
+    assert lines["eve"] == "0 / 12  Not started yet"
+
+
+def test_when_the_grader_breaks_the_others_go_on_and_the_next_run_tries_again(
+    graded: Any, place: Path, lockstep: Lockstep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "course/sealed/ana/lab2.json").unlink()
+
+    def broken(*args: object) -> None:
+        raise RuntimeError("secret details")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(grading, "grade_notebook", broken)
+        result = _again(place, lockstep)
+    lines = _lines(result.output)
+    assert "The grader itself failed on this notebook (RuntimeError)" in lines["ana"]
+    assert "(unchanged)" in lines["eve"]
+    assert "secret details" not in (place / "course/reports/ana/lab2.html").read_text()
+    assert _lines(_again(place, lockstep).output)["ana"] == "0 / 12  Not started yet"
+
+
+def test_a_folder_that_is_something_else_is_not_touched(tmp_path: Path, lockstep: Lockstep) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    result = lockstep("nbgrader", "generate", "--course", tmp_path)
+    assert isinstance(result.exception, BridgeError)
+    assert "is not a course folder" in str(result.exception)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_seed_that_others_can_read_is_refused(graded: Any, place: Path, lockstep: Lockstep, tmp_path: Path) -> None:
+    seed = tmp_path / "seed"
+    seed.write_text("not secret\n")
+    seed.chmod(0o644)
+    result = _again(place, lockstep, "--seed-file", str(seed), "--only", "ana")
+    assert "chmod 600" in result.output
+    _again(place, lockstep)

@@ -1,0 +1,165 @@
+"""The whole way through the real nbgrader, with real ranks: generate, release, fetch, submit, collect, grade, feedback,
+export, for a right, a wrong, an empty and a hostile submission.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from nbconvert.exporters import HTMLExporter
+
+from autograder.nbgrader_bridge import config
+from autograder.nbgrader_bridge.folder import CourseFolder
+from tests.nbgrader import notebooks
+from tests.nbgrader.conftest import Lockstep
+
+pytestmark = [pytest.mark.nbgrader, pytest.mark.slow, pytest.mark.timeout(400)]
+
+STUDENTS = ("hal", "rita", "una", "wim")  # hostile, right, untouched, wrong
+_RUNS = re.compile(r"<\s*script|<[^>]*\son\w+\s*=|javascript:|pwned", re.I)
+
+
+class Cycle(NamedTuple):
+    """A course after one round, and what the commands said."""
+
+    place: Path
+    course: Path
+    graded: str
+
+    def seal(self, student: str) -> bytes:
+        return (self.course / "sealed" / student / "lab2.json").read_bytes()
+
+    def result(self, student: str) -> Any:
+        return json.loads(self.seal(student))["result"]
+
+    def feedback(self, student: str) -> str:
+        """The page that the student fetched."""
+        (page,) = (self.place / "homes" / student / "lab2" / "feedback").rglob("lab2.html")
+        return page.read_text()
+
+
+@pytest.fixture(scope="module")
+def cycle(place: Path, lockstep: Lockstep) -> Cycle:
+    course = place / "course"
+    wrong = notebooks.mutant("wrong_at_three_ranks")
+    handed_in = {"hal": notebooks.hostile(), "rita": notebooks.reference(), "wim": wrong, "una": notebooks.released()}
+
+    def step(*args: object) -> str:
+        result = lockstep(*args, "--course", course)
+        assert result.exit_code == 0, (args, result.output, result.exception)
+        return result.output
+
+    step("nbgrader", "generate")
+    step("nbgrader", "release")
+    for student in STUDENTS:
+        home = place / "homes" / student
+        home.mkdir(parents=True)
+        step("nbgrader", "fetch", "--student", student, "--home", home)
+        assert json.loads((home / "lab2" / "lab2.ipynb").read_text())["cells"]
+        notebooks.write(home / "lab2" / "lab2.ipynb", handed_in[student])
+        step("nbgrader", "submit", "--student", student, "--home", home)
+    assert "4 submissions" in step("nbgrader", "collect")
+    graded = step("grade")
+    step("nbgrader", "feedback")
+    for student in STUDENTS:
+        step("nbgrader", "fetch-feedback", "--student", student, "--home", place / "homes" / student)
+    step("nbgrader", "export", "--to", place / "points.csv")
+    return Cycle(place, course, graded)
+
+
+def _points(cycle: Cycle) -> dict[str, float]:
+    with (cycle.place / "points.csv").open(newline="") as file:
+        return {row["student"]: float(row["score"]) for row in csv.DictReader(file)}
+
+
+def test_the_gradebook_holds_the_sealed_points(cycle: Cycle) -> None:
+    assert _points(cycle) == {student: cycle.result(student)["points"] for student in STUDENTS}
+
+
+def test_right_full_wrong_partial_untouched_none(cycle: Cycle) -> None:
+    points = _points(cycle)
+    assert points["rita"] == 12
+    assert 0 < points["wim"] < 12
+    assert points["una"] == 0
+
+
+def test_a_hostile_notebook_gets_what_its_code_is_worth(cycle: Cycle) -> None:
+    """Its exercise is the reference; the helper cell that would end a kernel and the claimed points do not matter."""
+    assert _points(cycle)["hal"] == 12
+    assert any("metadata is lost" in note for note in cycle.result("hal")["notes"])
+
+
+def test_nothing_needs_a_manual_grade(cycle: Cycle) -> None:
+    with (cycle.place / "points.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["needs_manual_grade"] for row in rows] == ["False"] * len(STUDENTS)
+
+
+def test_feedback_says_what_was_found(cycle: Cycle) -> None:
+    findings = [f for exercise in cycle.result("wim")["exercises"] for f in exercise["findings"]]
+    page = cycle.feedback("wim")
+    assert findings
+    assert all(finding["title"] in page for finding in findings)
+    assert "0 of 12 points" in cycle.feedback("una")
+    assert "The cell is still the starter" in cycle.feedback("una")
+
+
+@pytest.mark.parametrize("student", STUDENTS)
+def test_no_script_and_no_request_in_any_page(cycle: Cycle, student: str) -> None:
+    for page in (cycle.feedback(student), _formgrader_page(cycle, student)):
+        body = page[page.index("<body") :]
+        assert not _RUNS.search(body.replace("/formgrader/static/", ""))
+        assert not re.search(r"(src|href)=.?https?://", page)
+
+
+def _formgrader_page(cycle: Cycle, student: str) -> str:
+    """The submission as formgrader shows it inside the instructor's Jupyter, without formgrader's own frame."""
+    settings = config.load(CourseFolder.at(cycle.course))
+    settings.HTMLExporter.template_name = "formgrade"
+    path = cycle.course / "autograded" / student / "lab2" / "lab2.ipynb"
+    resources = {
+        "submission_id": "s",
+        "notebook_id": "lab2",
+        "assignment_id": "lab2",
+        "base_url": "",
+        "index": 0,
+        "total": 4,
+    }
+    page: str = HTMLExporter(config=settings).from_filename(str(path), resources=resources)[0]
+    return "<body>" + page[page.index('id="notebook-container"') :]
+
+
+def test_neither_seed_nor_hidden_cases_are_given_away(cycle: Cycle) -> None:
+    seed = (cycle.course / "grading_seed").read_text().strip()
+    for student in STUDENTS:
+        for text in (cycle.feedback(student), cycle.seal(student).decode(), cycle.graded):
+            assert seed not in text
+            assert seed[:16] not in text
+
+
+def test_fake_outputs_are_gone(cycle: Cycle) -> None:
+    page = cycle.feedback("hal")
+    assert "12 of 12 points" in page
+    autograded = json.loads((cycle.course / "autograded/hal/lab2/lab2.ipynb").read_text())
+    outputs = [output for cell in autograded["cells"] for output in cell.get("outputs", [])]
+    assert [output["data"]["text/plain"] for output in outputs] == ["12.0"]
+
+
+def test_a_second_grading_from_nothing_gives_the_same_bytes(cycle: Cycle, lockstep: Lockstep) -> None:
+    """Another course folder, another layout of the submissions, the same seed: the same result files."""
+    loose = cycle.place / "loose"
+    for student in ("wim", "rita"):
+        source = cycle.course / "submitted" / student / "lab2" / "lab2.ipynb"
+        notebooks.write(loose / f"{student}.ipynb", source.read_text())
+    other = cycle.place / "other"
+    seed = cycle.course / "grading_seed"
+    result = lockstep("grade", loose, "--course", other, "--seed-file", seed)
+    assert result.exit_code == 0, result.output
+    assert not (other / "grading_seed").exists()
+    for student in ("wim", "rita"):
+        assert (other / "sealed" / student / "lab2.json").read_bytes() == cycle.seal(student)
