@@ -18,7 +18,8 @@ _WORTH_A_LINE_MB = 5.0
 _DOWNLOAD = re.compile(r"^\s*Downloading (\S+?)-(\d\S*?)-\S+ \((\d+(?:\.\d+)?) (kB|MB|GB)\)")
 _CUDA = re.compile(r"^Collecting (nvidia-|cuda-)")
 
-# In this order: an unreachable index also ends in "No matching distribution", a full disk in other errors.
+# In this order: an unreachable index also ends in "No matching distribution", a full disk in other errors. A pinned
+# package that no index has is for pip a conflict of its pin with nothing: hence the lines with "(constraint)".
 _CAUSES: tuple[tuple[str, str], ...] = (
     (
         r"No space left on device|Errno 28|Disk quota exceeded",
@@ -41,9 +42,14 @@ _CAUSES: tuple[tuple[str, str], ...] = (
         "again; what was downloaded is kept.",
     ),
     (
-        r"(?:No matching distribution found for|that satisfies the requirement) torch",
+        r"No matching distribution found for torch|\(constraint\) torch==",
         "there is no torch {torch} for this Python and machine ({machine}). It is built for Linux and for Macs with "
         "Apple silicon, and for some Pythons only: try another, for example make start PYTHON=python3.12",
+    ),
+    (
+        r"\(constraint\) (?P<pin>\S+)",
+        "no package index that pip asks offers {pin} for this Python and machine ({machine}). Check the network and "
+        "pip's settings (python3 -m pip config list), then run the same command again.",
     ),
 )
 
@@ -85,8 +91,8 @@ def install(root: Path, *arguments: str) -> None:
 def explain(output: str, root: Path) -> str:
     """One line for what pip printed before it failed."""
     for pattern, sentence in _CAUSES:
-        if re.search(pattern, output):
-            return sentence.format(torch=pin(root, "torch"), machine=_machine())
+        if found := re.search(pattern, output):
+            return sentence.format(torch=pin(root, "torch"), machine=_machine(), **found.groupdict())
     errors = [line[len("ERROR: ") :].strip() for line in output.splitlines() if line.startswith("ERROR: ")]
     return (
         f"the install stopped: {errors[-1] if errors else 'pip gave no reason'}. Run the same command again to resume."
