@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simulator.coordinator.protocol import RankReport, VerdictData
-from simulator.errors import OUTCOME_ERRORS
+from simulator.coordinator.state import ranks_text
 from simulator.trace import Event, Trace
 
 COMPLETED = "Completed"
@@ -51,16 +51,31 @@ class _Candidate:
 
 
 def find_outcome(
-    reports: Sequence[RankReport], verdicts: Sequence[VerdictData], exit_codes: Sequence[int | None], trace: Trace, replay: str
+    reports: Sequence[RankReport], verdicts: Sequence[VerdictData], exit_codes: Sequence[int | None], trace: Trace, replay_line: str
 ) -> Outcome:
     """The root cause of a run, from what the coordinator saw and how the processes ended."""
-    candidates = [_of_rank(rank, report, exit_codes[rank]) for rank, report in enumerate(reports) if _is_root(report)]
+    candidates = _merge([_of_rank(rank, report, exit_codes[rank]) for rank, report in enumerate(reports) if _is_root(report)])
     candidates += [_Candidate(v.at_ns, Outcome(v.kind, v.text, v.ranks, v.step)) for v in verdicts if _counts(v, reports)]
     first = min(candidates, key=lambda c: c.at_ns, default=None)
     if first is None:
-        return Outcome(COMPLETED, _completed_text(reports, trace), replay=replay)
+        return Outcome(COMPLETED, _completed_text(reports, trace), replay=replay_line)
     found = first.outcome
-    return Outcome(found.name, found.text, found.ranks, found.step, found.error, tape(trace), replay)
+    return replace(found, tape=tape(trace), replay=replay_line)
+
+
+def _merge(candidates: list[_Candidate]) -> list[_Candidate]:
+    """One candidate for ranks that failed in the same way at the same time."""
+    groups: dict[tuple[int, str], list[_Candidate]] = {}
+    for candidate in candidates:
+        told = candidate.outcome.text.replace(f" {candidate.outcome.ranks[0]} ", " ", 1)
+        groups.setdefault((candidate.at_ns, told), []).append(candidate)
+    merged = []
+    for same in groups.values():
+        ranks = tuple(c.outcome.ranks[0] for c in same)
+        first = same[0].outcome
+        text = first.text.replace(f"Rank {ranks[0]} ", f"{ranks_text(ranks).capitalize()} ", 1) if len(ranks) > 1 else first.text
+        merged.append(_Candidate(same[0].at_ns, replace(first, text=text, ranks=ranks)))
+    return merged
 
 
 def _is_root(report: RankReport) -> bool:
@@ -144,10 +159,3 @@ def _mark(event: Event) -> str:
         return event.op
     return event.label + ("" if event.status == "ok" else f" [{event.status}]")
 
-
-def error_class(name: str) -> type[Exception]:
-    return OUTCOME_ERRORS[name]
-
-
-def plural(ranks: Iterable[int]) -> str:
-    return ", ".join(map(str, ranks))

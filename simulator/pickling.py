@@ -21,9 +21,9 @@ from simulator.errors import UsageError
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file)
         self.files: set[str] = set()
-        self.dispatch_table = ChainMap({CodeType: self._reduce_code}, cloudpickle.Pickler.dispatch_table)
+        self.dispatch_table = ChainMap({CodeType: self._reduce_code}, cloudpickle.Pickler.dispatch_table)  # read by __init__
+        super().__init__(file)
 
     def _reduce_code(self, code: CodeType) -> tuple[Any, ...]:
         factory, args = _code_reduce(code)

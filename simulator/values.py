@@ -47,9 +47,13 @@ def _plain(value: Any, where: str) -> Any:
     if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc":
         return _ext(_ARRAY, [value.dtype.str, list(value.shape), value.tobytes()])
     raise ResultError(
-        f"{where} is a {type(value).__module__}.{type(value).__qualname__}: return numbers, strings, lists, tuples, dicts, tensors or "
+        f"{where} is a {_type_name(value)}: return numbers, strings, lists, tuples, dicts, tensors or "
         "arrays (an object lives in the rank and dies with it; return what you want to know about it)"
     )
+
+
+def _type_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
 def _key(key: Any, where: str) -> str | int:
@@ -81,7 +85,9 @@ def _from_ext(code: int, data: memoryview) -> Any:
     assert code == _TENSOR, f"unknown extension {code}"
     import torch
 
-    torch_dtype = getattr(torch, dtype)
+    torch_dtype = getattr(torch, dtype, None)
+    if not isinstance(torch_dtype, torch.dtype):
+        raise ResultError(f"a rank sent a tensor of the unknown dtype {dtype!r}")
     if not raw:
         return torch.empty(shape, dtype=torch_dtype)
     return torch.frombuffer(bytearray(raw), dtype=torch_dtype).reshape(shape)

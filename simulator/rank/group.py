@@ -145,11 +145,13 @@ for _method in OPERATIONS:
 
 
 def initialise(store: dist.Store, rank: int, world_size: int, timeout_s: float) -> Any:
-    """Make the default group. Keep what it returns alive: freeing the last reference can deadlock in C++ (pytorch issue 56297)."""
+    """Make the default group. Keep what it returns alive: freeing the last reference to a group can deadlock in C++ (pytorch issue 56297),
+    and C++ holds only its half of a store that is written in Python.
+    """
 
     def create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> RankGroup:
         return RankGroup(store, rank, size, timeout)
 
     dist.Backend.register_backend(BACKEND, create, devices=["cpu"])
     dist.init_process_group(BACKEND, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=timeout_s))
-    return dist.group.WORLD
+    return dist.group.WORLD, store

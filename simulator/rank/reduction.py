@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.distributed as dist
+from torch._C._distributed_c10d import AllgatherOptions
 
 from simulator.rank.operations import reduce_name, tensors
 from simulator.rank.work import Launch
@@ -50,7 +50,7 @@ def rank_order(inner: Any, size: int, rank: int, method: str, args: tuple[Any, .
 
 def _gather(inner: Any, size: int, tensor: torch.Tensor) -> tuple[Any, list[torch.Tensor]]:
     parts = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for _ in range(size)]
-    return inner.allgather([parts], [tensor.contiguous()], dist.AllgatherOptions()), parts
+    return inner.allgather([parts], [tensor.contiguous()], AllgatherOptions()), parts
 
 
 def _fold(name: str, work_and_parts: tuple[Any, list[torch.Tensor]]) -> torch.Tensor:

@@ -47,11 +47,16 @@ class RunStore(dist.Store):
     def num_keys(self) -> int:
         return self._ask("num_keys", ()).amount
 
+    deleteKey, getNumKeys = delete_key, num_keys  # the names by which C++ looks them up
+
     def append(self, key: str, value: Any) -> None:
         self._ask("append", (key,), values=(_bytes(value),))
 
     def compare_set(self, key: str, expected: Any, desired: Any) -> bytes:
         return self._ask("compare_set", (key,), values=(_bytes(expected), _bytes(desired))).values[0]
+
+    def clone(self) -> RunStore:
+        return self  # one dictionary, and no connection that two threads could not share
 
     def has_extended_api(self) -> bool:
         return False
