@@ -20,9 +20,9 @@ test:
 grade:
 	$(boot) run lab,grade lockstep grade $(SUBMISSIONS)
 build:
-	$(boot) run lab,grade lockstep build
+	$(boot) run lab,grade lockstep build $(ARGS)
 bench:
-	$(boot) run lab,grade python -m benchmarks
+	$(boot) run lab,grade python -m benchmarks $(ARGS)
 lint:
 	$(boot) run lab,grade,test sh -c "ruff check . && mypy"
 clean:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -27,10 +27,8 @@ def test_the_page_answers_and_ctrl_c_ends_it(tmp_path: Path) -> None:
     (tmp_path / "labs").mkdir()
     env = os.environ | {"LOCKSTEP_NO_BROWSER": "1", "PYTHONPATH": str(ROOT / "tools")}
     with ExitStack() as stack:
-        try:
+        with suppress(OSError):  # somebody else has it: busy all the same
             stack.enter_context(socket.create_server(("127.0.0.1", 8888)))
-        except OSError:
-            pass  # somebody else has it: busy all the same
         child = stack.enter_context(
             subprocess.Popen([sys.executable, "-c", _CODE, tmp_path], env=env, stdout=subprocess.PIPE, text=True)
         )
