@@ -11,6 +11,9 @@ from types import ModuleType
 
 from autograder.errors import CourseFileError
 
+# What every check may find, whatever it is about: autograder/checks/runs.py.
+OUTCOME_HINT_KEYS = ("unfinished", "name-only-in-kernel", "deadlock", "mismatch", "endless-loop", "crash")
+
 
 def module(name: str) -> ModuleType:
     """The check module called ``name``; CourseFileError if there is none."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str], None]
 CPU_LIMIT_S = 3.0  # a rank that burns this much without communicating is in an endless loop
-OUTCOME_HINT_KEYS = ("unfinished", "name-only-in-kernel", "deadlock", "mismatch", "endless-loop", "crash")
 _NAME_ERROR = re.compile(r"name '([^']+)' is not defined")
 
 

@@ -31,25 +31,29 @@ class EndlessExchangeError(BaseException):
     """A rank sends and receives without end. No Exception, so that a broad ``except`` does not swallow it."""
 
 
-def limit_operations(limit: int) -> None:
-    """End this rank with EndlessExchangeError at its ``limit``-th communication from now on.
+class OperationLimit:
+    """Ends this rank with EndlessExchangeError at its ``limit``-th communication since the last ``reset``.
 
     An endless loop that communicates never runs out of the processor time between two coordination points; counting is
     exact and the same on every machine.
     """
-    from simulator.rank import context
 
-    rank = context.get()
-    left, number_of_next = limit, rank.next_work
+    def __init__(self, limit: int) -> None:
+        from simulator.rank import context
 
-    def count() -> int:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise EndlessExchangeError(str(limit))
-        return number_of_next()
+        rank = context.get()
+        self._limit, self._left, self._next_work = limit, limit, rank.next_work
+        rank.next_work = self._count  # type: ignore[method-assign]
 
-    rank.next_work = count  # type: ignore[method-assign]
+    def reset(self) -> None:
+        """Count from zero again."""
+        self._left = self._limit
+
+    def _count(self) -> int:
+        self._left -= 1
+        if self._left < 0:
+            raise EndlessExchangeError(str(self._limit))
+        return self._next_work()
 
 
 def load(assembly: Assembly, name: str) -> Any:

@@ -92,7 +92,7 @@ class _Check:
         """The finding of the first case that fails alone; of the whole run if none does."""
         step = now.run.outcome.step
         guess = [now.cases[step]] if step is not None and 0 <= step < len(now.cases) else now.cases[:1]
-        if now.run.outcome.name != "NoProgress":  # those take seconds each
+        if outcome_key(now.run.outcome) != "endless-loop":  # those take seconds each
             for case in guess:
                 alone = self.simulate([case])
                 if not alone.ok:
