@@ -192,8 +192,10 @@ lost.timeline()
 #
 # You know the four words that everything here is built from: **rank**, **collective**, **outcome**, **replay**.
 #
-# - Open `lab2/lab2.ipynb` (in the folder list on the left) for the first exercise.
+# - Open `labs/lab2/lab2.ipynb` (in the folder list on the left) for the first exercise.
 # - An exercise has a cell for your code and a cell with `check(...)`. The check says what it saw and on which rank;
 #   it never gives you only a traceback. You may check as often as you like.
 # - `hint(...)` gives you one step at a time, about what the last check found.
-# - To see how far you are, run the next cell (or `lockstep status` in a terminal).
+# - `lockstep status` in a terminal (menu *File, New, Terminal*) shows what you have done and what is next.
+#
+# You will meet the rest of the course in the same way: run it, break it, read what happened, mend it.
