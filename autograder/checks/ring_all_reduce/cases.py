@@ -113,7 +113,7 @@ def _hidden(world_size: int, rng: random.Random) -> list[Case]:
     """Drawn cases of the same kinds as the visible ones."""
     w = world_size
     lengths = [0, 1, rng.randint(1, w - 1), w * rng.randint(1, 3), w * rng.randint(1, 4) + rng.randint(1, w - 1)]
-    lengths += [w * rng.randint(5, 9), w * rng.randint(10, 19) + rng.randint(1, w - 1), w * 20 + rng.randint(1, w - 1)]
+    lengths += [w * rng.randint(5, 6), w * rng.randint(7, 9) + rng.randint(1, w - 1), w * 10 + rng.randint(1, w - 1)]
     dtypes = [*DTYPES, "float32", *rng.choices(DTYPES, k=3), "float32"]
     patterns = [*rng.choices(("random", "wide"), k=7), "wide"]
     drawn = zip(sorted(lengths), dtypes, patterns, strict=True)
