@@ -17,6 +17,7 @@ from autograder.errors import LabError
 _COMMANDS = {
     "build": ("autograder.build.command", "build", "Make the student notebooks from solutions/ (authors)."),
     "check": ("autograder.commands", "check", "Check one exercise of your notebook."),
+    "doctor": ("autograder.doctor", "doctor", "Say whether this machine can run the course."),
     "grade": ("autograder.nbgrader_bridge.commands", "grade", "Grade a folder of submissions (instructors)."),
     "hint": ("autograder.commands", "hint", "Show the next hint for what the last check found."),
     "nbgrader": ("autograder.nbgrader_bridge.commands", "nbgrader", "The steps of nbgrader, one by one (instructors)."),
