@@ -24,6 +24,7 @@ from autograder.grading.job import Answer, Request
 from autograder.results import CheckResult, Finding, Part
 
 Progress = Callable[[str], None]
+START_LIMIT_S = 300.0
 PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -42,23 +43,33 @@ class JobHost:
         self.close()
 
     def check(self, request: Request, deadline_s: float, progress: Progress) -> CheckResult:
-        """Run one check; past ``deadline_s`` of wall time everything is killed and the result says so."""
+        """Run one check; past ``deadline_s`` of wall time everything is killed and the result says so.
+
+        The clock starts when the job is ready: a busy machine that is slow to start costs the student nothing.
+        """
         try:
+            self._get_ready(progress)
             return self._ask(request, time.monotonic() + deadline_s, progress)
         except BaseException:  # also KeyboardInterrupt: a half-answered job is of no use to the next request
             self.close()
             raise
 
+    def _get_ready(self, progress: Progress) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.close()
+        progress("starting the simulator")
+        self._start()
+        if self._line(time.monotonic() + START_LIMIT_S) is None:
+            raise CheckJobError(f"the simulator did not start within {START_LIMIT_S:g} s: run lockstep doctor")
+
     def _ask(self, request: Request, until: float, progress: Progress) -> CheckResult:
-        if self._process is None or self._process.poll() is not None:
-            self.close()
-            self._start()
         assert self._process is not None
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(msgspec.json.encode(request) + b"\n")
             self._process.stdin.flush()
-        doing = "starting"
+        doing = ""
         while True:
             line = self._line(until)
             if line is None:

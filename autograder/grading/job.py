@@ -7,9 +7,12 @@ way, this process ends with everything it started.
 
 from __future__ import annotations
 
+import importlib
 import os
+import queue
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -30,8 +33,9 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of progress, the result, or an error of ours (``kind`` "user" if the request was unusable)."""
+    """Ready to start, a line of progress, the result, or an error (``kind`` "user" if the request was unusable)."""
 
+    ready: bool = False
     progress: str = ""
     result: CheckResult | None = None
     error: str = ""
@@ -53,7 +57,10 @@ def _serve(answers: int) -> None:
         while data:
             data = data[os.write(answers, data) :]
 
-    for line in _requests():
+    requests = _requests()
+    _warm_up()
+    send(Answer(ready=True))
+    for line in requests:
         try:
             request = msgspec.json.decode(line, type=Request)
             send(Answer(result=run_check(request, lambda text: send(Answer(progress=text)))))
@@ -65,10 +72,8 @@ def _serve(answers: int) -> None:
         processes.kill_strays(keep=_world_pids())
 
 
-def _requests() -> Any:
+def _requests() -> Iterator[bytes]:
     """Lines of stdin, read by a thread that ends the process when stdin does, also in the middle of a check."""
-    import queue
-
     lines: queue.Queue[bytes] = queue.Queue()
 
     def read() -> None:
@@ -78,8 +83,16 @@ def _requests() -> Any:
         os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
-    while True:
-        yield lines.get()
+    return iter(lines.get, None)
+
+
+def _warm_up() -> None:
+    """Start the simulator's helpers, and load what draws pictures while they load torch."""
+    from simulator import launch
+
+    world = launch.world()
+    importlib.import_module("simulator.show.draw")
+    world.wait_ready()
 
 
 def _world_pids() -> tuple[int, ...]:

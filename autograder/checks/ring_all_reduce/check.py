@@ -183,6 +183,8 @@ class _Check:
             if spec.key == "point-to-point-only" and carried:
                 note = ""
             note = note or self.notes.get(spec.key, "")
+            if spec.key in self.failed and not carried:
+                note = ""
             passed = spec.key not in self.failed and not note
             parts.append(Part(spec.key, spec.title, passed, spec.points if passed else 0.0, spec.points, note))
         return parts
