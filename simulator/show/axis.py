@@ -129,6 +129,8 @@ def _widths(bounds: list[tuple[int, int, bool]], width: float, cut_width: float)
     if len(bounds) == 1:
         return [width]
     least = [0.0 if cut else LAST_PIECE_PT if index else FIRST_PIECE_PT for index, (_, _, cut) in enumerate(bounds)]
+    if bounds[0][1] == bounds[0][0]:
+        least[0] = 0.0  # everything is stuck from the start: there is nothing to show before
     scaled = sum(t1 - t0 for t0, t1, cut in bounds if not cut)
     num_cuts = sum(cut for *_, cut in bounds)
     cut_width = cut_width / num_cuts if scaled else (width - sum(least)) / num_cuts

@@ -60,7 +60,7 @@ class Canvas:
             gid=gid,
             facecolor="none",
             edgecolor=look.edge,
-            linewidth=look.line_width if outlined else 0.25,
+            linewidth=look.line_width if outlined else 0,
             linestyle=look.line_style,
             hatch=look.hatch or None,
             hatchcolor=look.hatch_colour,

@@ -51,6 +51,7 @@ def _lanes(canvas: Canvas, scene: Scene) -> None:
     for rank in scene.events:
         top, bottom = geometry.lane(rank)
         middle = (top + bottom) / 2
+        canvas.lines([(LEFT, y, LEFT + scene.axis.edge, y) for y in (top, bottom)], FAINT, width=0.5, z=1.1)
         size = 6.5 if geometry.has_small_lanes else 8.0
         canvas.fill([(LEFT, top, LEFT + scene.axis.edge, bottom)], LANE, z=1)
         canvas.lines(

@@ -11,7 +11,7 @@ from simulator.show.geometry import LEFT
 from simulator.show.lanes import Stretch, is_open
 from simulator.show.reading import late_ranks
 from simulator.show.scene import FaultPoint, Scene
-from simulator.show.style import ALARM, INK, LOOKS, MARKS, MUTED
+from simulator.show.style import ALARM, INK, LANE, LOOKS, MARKS, MUTED
 from simulator.trace import Event
 
 MAX_BAR_LABELS = 96
@@ -95,8 +95,12 @@ def exits(canvas: Canvas, scene: Scene) -> None:
             continue
         top, bottom = scene.geometry.lane(rank)
         name, x = EXITS[leave.status], scene.x(leave.issue_ns) + 6
-        if x + text_width(name, 6.6) < scene.edge:
-            canvas.text(x, (top + bottom) / 2 + 0.22 * (bottom - top), name, size=6.6, colour=MUTED)
+        raised, y = leave.status == "error", (top + bottom) / 2
+        size = 5.8 if scene.geometry.has_small_lanes else 7.0
+        width = text_width(name, size, bold=raised)
+        if x + width < scene.edge:
+            canvas.fill([(x - 2, y - size * 0.7, x + width + 2, y + size * 0.7)], LANE, z=1.4)
+            canvas.text(x, y, name, size=size, bold=raised, colour=ALARM if raised else MUTED)
 
 
 def bars(canvas: Canvas, scene: Scene) -> None:

@@ -31,6 +31,9 @@ def reading(trace: Trace) -> str:
 def _failures(trace: Trace, open_events: list[Event]) -> str:
     killed = [event for event in trace.events if event.op == "kill"]
     sentences = [f"rank {event.rank} was {words.fault(trace, event)}" for event in killed]
+    stuck = {event.rank for event in open_events}
+    raised = sorted({e.rank for e in trace.events if e.op == "exit" and e.status == "error"} - stuck)
+    sentences += [f"{units.ranks(raised)} raised an error"] if raised else []
     collectives = [event for event in open_events if event.is_collective]
     keys = dict.fromkeys((event.group, event.seq) for event in collectives)
     sentences += [_collective(trace, [e for e in collectives if (e.group, e.seq) == key]) for key in keys]
@@ -85,8 +88,8 @@ def _absent(trace: Trace, failed: Event) -> str:
         for e in trace.events
         if e.is_collective and (e.group, e.seq) == (failed.group, failed.seq) and e.status != "skipped"
     }
-    killed = {event.rank for event in trace.events if event.op == "kill"}
-    missing = sorted(members - called - killed)
+    told = {e.rank for e in trace.events if e.op == "kill" or (e.op == "exit" and e.status == "error")}
+    missing = sorted(members - called - told)
     if not missing:
         return ""
     skipped = {event.rank for event in trace.events if event.op == "skip_collective"} & set(missing)
