@@ -1,0 +1,113 @@
+"""A small course in a temporary folder: one lab, one exercise, everything in this file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autograder.checks import hint_keys
+from autograder.hints import STAGES
+
+EXERCISE = "lab2/ring-all-reduce"
+
+COURSE = """\
+format_version: 1
+id: small
+title: A small course
+start: {title: Hello, minutes: 15}
+stages:
+  - id: one
+    title: Stage one
+    labs:
+      - id: lab2
+        title: Lab two
+        state: preview
+        exercises:
+          - id: lab2/ring-all-reduce
+            title: Ring
+            tier: stretch
+            minutes: 30
+            points: 3
+            check: ring_all_reduce
+            defines: [ring_all_reduce]
+            parts:
+              - {key: value, title: The sum, points: 2}
+              - {key: bytes, title: Few bytes, points: 1}
+      - {id: lab3, title: Lab three, state: planned}
+grading:
+  deadline_s: 60
+  hints: {wait_minutes: 5, cost_points: 0}
+"""
+
+START = "# %% [markdown]\n# # Hello\n\n# %%\n1 + 1\n"
+
+LAB = """\
+# %% [markdown]
+# ## Ring (30 minutes, 3 points)
+
+# %% tags=["setup"]
+import torch
+import torch.distributed as dist
+
+# %%
+# exercise: lab2/ring-all-reduce
+def ring_all_reduce(tensor):
+    ### BEGIN SOLUTION
+    # stub: # About one line.
+    # stub: raise NotImplementedError("to do")
+    secret = 41
+    ### END SOLUTION
+
+# %%
+check("lab2/ring-all-reduce")
+
+# %%
+print("the end")
+"""
+
+# In place, chunk by chunk round the ring.
+RIGHT = """\
+# exercise: lab2/ring-all-reduce
+def ring_all_reduce(tensor):
+    rank, size = dist.get_rank(), dist.get_world_size()
+    chunks = tensor.tensor_split(size)
+    for step in range(2 * (size - 1)):
+        out, into = (rank - step) % size, (rank - step - 1) % size
+        arriving = torch.empty_like(chunks[into])
+        sending = dist.isend(chunks[out], (rank + 1) % size)
+        dist.recv(arriving, (rank - 1) % size)
+        sending.wait()
+        if step < size - 1:
+            chunks[into].add_(arriving)
+        else:
+            chunks[into].copy_(arriving)
+"""
+
+
+def cell(body: str) -> str:
+    """An exercise cell whose function has the given body (lines without indentation)."""
+    lines = "".join(f"    {line}\n" for line in body.splitlines())
+    return f"# exercise: {EXERCISE}\ndef ring_all_reduce(tensor):\n{lines}"
+
+
+def hints_text() -> str:
+    """A hints file with every key that the check wants."""
+    stages = "".join(f"      {stage}: the {stage}\n" for stage in STAGES)
+    keys = "".join(f"    {key}:\n{stages}" for key in hint_keys("ring_all_reduce"))
+    return f"format_version: 1\nexercises:\n  ring-all-reduce:\n{keys}"
+
+
+def write_course(
+    root: Path, *, course: str = COURSE, lab: str = LAB, start: str = START, hints: str | None = None
+) -> Path:
+    """Write the sources of a small course below ``root``."""
+    files = {
+        "course.yaml": course,
+        "solutions/start/lab.py": start,
+        "solutions/lab2/lab.py": lab,
+        "solutions/lab2/hints.yaml": hints_text() if hints is None else hints,
+    }
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return root
