@@ -197,3 +197,4 @@ def main(fd: int) -> None:
         zygote.serve()
     finally:
         zygote.sweep()
+    os._exit(0)  # the interpreter takes seconds of CPU to take torch down, and nothing is left to clean up
