@@ -42,6 +42,11 @@ class JobHost:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    @property
+    def pid(self) -> int | None:
+        """The process id of the job while there is one."""
+        return self._process.pid if self._process else None
+
     def check(self, request: Request, deadline_s: float, progress: Progress) -> CheckResult:
         """Run one check; past ``deadline_s`` of wall time everything is killed and the result says so.
 
@@ -50,8 +55,9 @@ class JobHost:
         try:
             self._get_ready(progress)
             return self._ask(request, time.monotonic() + deadline_s, progress)
-        except BaseException:  # also KeyboardInterrupt: a half-answered job is of no use to the next request
-            self.close()
+        except BaseException as error:  # also KeyboardInterrupt: a half-answered job is of no use to the next request
+            if isinstance(error, CheckJobError) or not isinstance(error, LabError):
+                self.close()
             raise
 
     def _get_ready(self, progress: Progress) -> None:

@@ -1,0 +1,137 @@
+"""The ring all-reduce check on real ranks: what it accepts, what it finds, and that it says the same twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autograder.checks.ring_all_reduce import cases
+from autograder.errors import LabError, UnknownExerciseError
+from autograder.grading import CheckResult, JobHost, Params, check_exercise, grade_notebook
+from autograder.results import to_json
+from tests.autograder.small import EXERCISE, RIGHT, cell
+from tests.autograder.test_extract import notebook
+
+HIDDEN = Params("hidden", "a seed")
+
+
+def check(source: str | None, host: JobHost, root: Path, params: Params | None = None) -> CheckResult:
+    return check_exercise(source, EXERCISE, params, host=host, root=root)
+
+
+@pytest.mark.parametrize("params", [Params(), HIDDEN], ids=["visible", "hidden"])
+def test_a_right_solution_gets_full_points_and_the_same_bytes_twice(params: Params, host: JobHost, built: Path) -> None:
+    first = check(RIGHT, host, built, params)
+    assert (first.passed, first.points, first.findings) == (True, 3.0, [])
+    assert set(first.cases) == {"2", "3", "4", "5"}
+    assert to_json(check(RIGHT, host, built, params)) == to_json(first)
+
+
+def test_a_wrong_solution_gives_the_same_bytes_in_a_fresh_process(host: JobHost, built: Path) -> None:
+    source = RIGHT.replace("chunks[into].copy_(arriving)", "pass")
+    with JobHost() as fresh:
+        assert to_json(check(source, fresh, built)) == to_json(check(source, host, built))
+
+
+def test_a_finding_says_what_was_seen_where(host: JobHost, built: Path) -> None:
+    [finding] = check(RIGHT.replace("chunks[into].copy_(arriving)", "pass"), host, built).findings
+    assert finding.key == "value"
+    assert finding.text.startswith("On 2 ranks with 4 float32 values: rank 0 ended with element 0 = 10, ")
+    assert "the sum over ranks is 30." in finding.text
+    assert (finding.expected, finding.seen, finding.rank, finding.world_size) == ("30", "10", 0, 2)
+    assert finding.case == "W=2, n=4, float32"
+    assert finding.picture_svg is not None
+    assert "<svg" in finding.picture_svg
+    assert finding.picture_text is not None
+    assert "rank 1" in finding.picture_text
+    assert finding.replay == f"lockstep check {EXERCISE} --case w2-n4-float32-ramp"
+
+
+def test_the_replay_line_shows_the_same_finding(host: JobHost, built: Path) -> None:
+    source = RIGHT.replace("size - 1:", "size - 1 and size != 3:")
+    for params in (Params(), HIDDEN):
+        [whole] = check(source, host, built, params).findings
+        assert whole.replay is not None
+        again = check(source, host, built, Params(case=whole.replay.split()[-1]))
+        assert not again.passed
+        assert (again.findings[0].seen, again.findings[0].case) == (whole.seen, whole.case)
+        assert again.cases == {"3": 2}  # once to see it, once for its picture
+    assert check(RIGHT, host, built, Params(case="w3-n7-float32-ramp-slow2")).passed
+
+
+BROKEN = {
+    "starter": ('# About one line.\nraise NotImplementedError("to do")', "unfinished", "still the starter"),
+    "unfinished": ("raise NotImplementedError", "unfinished", "in line 3 of your cell: `raise NotImplementedError`"),
+    "unknown name": ("helper(tensor)", "name-only-in-kernel", "'helper' is not defined, in line 3 of your cell"),
+    "exception": ("tensor[10**6] = 1", "crash", "IndexError"),
+    "sys.exit": ("raise SystemExit(0)", "crash", "sys.exit"),
+    "os._exit": ("import os\nos._exit(0)", "crash", "exit status 0"),
+    "deadlock": ("dist.recv(tensor, 1 - dist.get_rank() % 2)", "deadlock", "nobody can go on"),
+    "collective": ("dist.all_reduce(tensor)", "point-to-point-only", "called all_reduce"),
+    "in a copy": ("return tensor * 2", "value", "the function returned a Tensor"),
+    "magic": ("%time pass", "syntax", "for the notebook only"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=list(BROKEN))
+def test_what_stops_a_solution_is_the_only_finding_and_gives_nothing(case: str, host: JobHost, built: Path) -> None:
+    body, key, said = BROKEN[case]
+    result = check(cell(body), host, built)
+    assert (result.points, result.passed) == (0.0, False)
+    assert [f.key for f in result.findings] == [key]
+    assert said in result.findings[0].text
+    assert "Traceback" not in result.findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("source", "key"),
+    [
+        (None, "missing"),
+        (f"# exercise: {EXERCISE}\nx = 1", "missing"),
+        ("def ring_all_reduce(tensor:\n", "syntax"),
+        ("\0", "syntax"),
+        (f"# exercise: {EXERCISE}\nprint(undefined_here)\ndef ring_all_reduce(tensor): pass", "name-only-in-kernel"),
+    ],
+)
+def test_a_cell_without_the_function_gets_a_helpful_finding(
+    source: str | None, key: str, host: JobHost, built: Path
+) -> None:
+    result = check(source, host, built)
+    assert [f.key for f in result.findings] == [key]
+    assert (result.points, len(result.parts)) == (0.0, 2)
+
+
+def test_hidden_cases_depend_on_the_seed_and_do_not_show_it() -> None:
+    drawn = cases.draw(EXERCISE, HIDDEN)
+    assert drawn == cases.draw(EXERCISE, HIDDEN)
+    assert drawn != cases.draw(EXERCISE, Params("hidden", "another"))
+    assert drawn != cases.draw("lab2/other", HIDDEN)
+    assert not any("seed" in case.name for case in drawn)
+    for world_size in cases.WORLD_SIZES:
+        lengths = [c.length for c in drawn if c.world_size == world_size]
+        assert 0 in lengths
+        assert any(0 < n < world_size for n in lengths)
+        assert any(n % world_size for n in lengths)
+    for case in (*drawn, *cases.draw(EXERCISE, Params())):
+        assert cases.parse(case.name) == case
+        assert len({array.tobytes() for array in case.inputs()}) == (case.world_size if case.length else 1)
+
+
+def test_a_case_that_does_not_exist_and_a_missing_seed_are_errors_of_the_user(host: JobHost, built: Path) -> None:
+    with pytest.raises(LabError, match="copy it from a finding's replay line"):
+        check(RIGHT, host, built, Params(case="w9-n7"))
+    with pytest.raises(LabError, match="need a grading seed"):
+        check(RIGHT, host, built, Params("hidden"))
+    with pytest.raises(UnknownExerciseError):
+        check_exercise(RIGHT, "lab2/tree", host=host, root=built)
+    assert check(RIGHT, host, built, Params(case="w2-n1-int64-ramp")).passed
+
+
+def test_a_notebook_is_graded_from_its_cells_alone(built: Path) -> None:
+    data = notebook(("raise SystemExit", None), (RIGHT, None), ("def ring_all_reduce(tensor): pass", None))
+    graded = grade_notebook(data, "lab2", HIDDEN, root=built)
+    assert (graded.points, graded.max_points, graded.lab) == (3.0, 3.0, "lab2")
+    assert graded.notes == [f"{EXERCISE}: the cell's metadata is lost; it was found by its '# exercise:' line"]
+    empty = grade_notebook((built / "labs/lab2/lab2.ipynb"), "lab2", HIDDEN, root=built)
+    assert (empty.points, [f.key for f in empty.exercises[0].findings]) == (0.0, ["unfinished"])

@@ -1,0 +1,93 @@
+"""Exercise cells are found in notebooks that students bent, and nothing in the file is trusted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autograder import course
+from autograder.errors import NotebookFileError
+from autograder.grading import extract
+from tests.autograder.small import EXERCISE, cell
+
+GOOD = cell("pass")
+
+
+def notebook(*cells: tuple[str, str | None]) -> bytes:
+    """A notebook of code cells given as (source, grade_id)."""
+    return json.dumps({"cells": [code(source, grade_id) for source, grade_id in cells], "nbformat": 4}).encode()
+
+
+def code(source: str, grade_id: str | None) -> dict[str, Any]:
+    metadata = {"nbgrader": {"grade_id": grade_id, "solution": True}} if grade_id else {}
+    return {"cell_type": "code", "source": source.splitlines(keepends=True), "metadata": metadata, "outputs": []}
+
+
+FOUND = {
+    "by grade_id": (notebook(("x = 1", None), (GOOD, "ring-all-reduce")), ""),
+    "line lost": (notebook((GOOD.split("\n", 1)[1], "ring-all-reduce")), ""),
+    "metadata lost": (notebook((GOOD, None)), "metadata is lost"),
+    "copied": (notebook((GOOD, "ring-all-reduce"), (GOOD, "ring-all-reduce")), "is there 2 times"),
+    "two versions": (notebook((cell("x"), "ring-all-reduce"), (GOOD, "ring-all-reduce")), "the last one counts"),
+    "id on another cell": (notebook(("x = 1", "ring-all-reduce"), (GOOD, "ring-all-reduce")), ""),
+}
+
+
+@pytest.mark.parametrize("case", FOUND, ids=list(FOUND))
+def test_the_cell_is_found_and_what_is_odd_is_noted(case: str, built: Path) -> None:
+    data, note = FOUND[case]
+    found = extract.exercise_cells(data, course.load(built).lab("lab2"))
+    assert found.cells[EXERCISE].strip() in (GOOD.strip(), GOOD.split("\n", 1)[1].strip())
+    assert len(found.notes) == bool(note)
+    assert note in "".join(found.notes)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        notebook(),
+        notebook(("# exercise: lab2/other", None)),
+        notebook(("", "ring-all-reduce".upper())),
+        b'{"cells": [1, null, {"cell_type": "code"}, {"cell_type": "code", "source": 5, "metadata": 7}]}',
+        json.dumps({"cells": [{"cell_type": "markdown", "source": GOOD}]}).encode(),
+    ],
+)
+def test_a_missing_cell_is_noted(data: bytes, built: Path) -> None:
+    found = extract.exercise_cells(data, course.load(built).lab("lab2"))
+    assert found.cells == {}
+    assert found.notes == [f"{EXERCISE}: no exercise cell was found"]
+
+
+def test_a_huge_cell_is_not_read(built: Path) -> None:
+    data = notebook((GOOD + "#" * 300_000, "ring-all-reduce"))
+    found = extract.exercise_cells(data, course.load(built).lab("lab2"))
+    assert found.cells == {}
+    assert "was not read" in found.notes[0]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[]", b"{}", b"[" * 100_000, b'{"cells": 3}'])
+def test_what_is_no_notebook_is_said(data: bytes, built: Path) -> None:
+    with pytest.raises(NotebookFileError, match="not a notebook"):
+        extract.exercise_cells(data, course.load(built).lab("lab2"))
+
+
+def test_a_missing_file_is_said_by_name(tmp_path: Path) -> None:
+    with pytest.raises(NotebookFileError, match=r"gone\.ipynb cannot be read: No such file"):
+        extract.read(tmp_path / "gone.ipynb")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("# exercise: lab2/x\npass", "lab2/x"),
+        ("\n\n#exercise:lab2/x  \npass", "lab2/x"),
+        ("x = 1\n# exercise: lab2/x", None),
+        ("# exercise: lab2/x and more", None),
+        ("", None),
+    ],
+)
+def test_the_exercise_line_is_the_first(source: str, expected: str | None) -> None:
+    assert extract.exercise_line(source) == expected

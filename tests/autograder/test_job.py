@@ -1,0 +1,108 @@
+"""The process that runs checks: it ends at its deadline and with its parent, and takes everything along."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autograder.errors import CheckJobError
+from autograder.grading import JobHost, Params, check_exercise
+from autograder.progress import digest
+from tests.autograder.small import COURSE, EXERCISE, RIGHT, cell, write_course
+
+ONE_CASE = Params(case="w2-n4-float32-ramp")
+
+# Sleeps for ever, and leaves a process behind that has a session of its own and no living parent.
+STRAY = """\
+import os, time
+path = "{path}"
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        with open(path + str(dist.get_rank()), "w") as file:
+            file.write(str(os.getpid()))
+        while True:
+            time.sleep(1000)
+    os._exit(0)
+{then}
+"""
+
+
+def stray_pids(path: Path) -> list[int]:
+    return [int(file.read_text()) for file in path.parent.glob(f"{path.name}[0-9]") if file.read_text()]
+
+
+@pytest.fixture
+def hasty(tmp_path: Path, built: Path) -> Path:
+    """The small course with a deadline of three seconds."""
+    root = write_course(tmp_path, course=COURSE.replace("deadline_s: 60", "deadline_s: 3"))
+    (root / "labs").symlink_to(built / "labs")
+    return root
+
+
+def test_a_check_past_its_deadline_is_stopped_with_all_it_started(hasty: Path, tmp_path: Path) -> None:
+    source = cell(STRAY.format(path=tmp_path / "pid", then="time.sleep(10**6)"))
+    with JobHost() as host:
+        result = check_exercise(source, EXERCISE, host=host, root=hasty)
+        assert [f.key for f in result.findings] == ["deadline"]
+        assert "(2 ranks: 7 cases)" in result.findings[0].text
+        assert (result.points, [p.note for p in result.parts]) == (0.0, ["stopped at the deadline"] * 2)
+        strays = stray_pids(tmp_path / "pid")
+        assert strays
+        assert not [pid for pid in strays if psutil.pid_exists(pid)]
+        assert check_exercise(RIGHT, EXERCISE, ONE_CASE, host=host, root=hasty).passed  # a new process
+
+
+def test_what_a_finished_check_leaves_behind_is_ended(built: Path, host: JobHost, tmp_path: Path) -> None:
+    source = RIGHT + textwrap.indent(STRAY.format(path=tmp_path / "pid", then="pass"), "    ")
+    assert check_exercise(source, EXERCISE, ONE_CASE, host=host, root=built).passed
+    assert not [pid for pid in stray_pids(tmp_path / "pid") if psutil.pid_exists(pid)]
+
+
+def test_a_job_that_dies_is_an_error_of_ours_and_the_next_check_works(built: Path, tmp_path: Path) -> None:
+    source = cell("import os, signal\nos.kill({pid}, signal.SIGKILL)\n")
+    with JobHost() as host:
+        assert check_exercise(RIGHT, EXERCISE, ONE_CASE, host=host, root=built).passed
+        assert host.pid is not None
+        with pytest.raises(CheckJobError, match="ended without an answer"):
+            check_exercise(source.format(pid=host.pid), EXERCISE, ONE_CASE, host=host, root=built)
+        assert check_exercise(RIGHT, EXERCISE, ONE_CASE, host=host, root=built).passed
+
+
+def test_the_job_dies_with_a_parent_that_is_killed(built: Path, tmp_path: Path) -> None:
+    source = cell(STRAY.format(path=tmp_path / "pid", then="time.sleep(10**6)"))
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nfrom autograder.grading import check_exercise\n"
+        f"say = lambda text: print(text, flush=True)\n"
+        f"check_exercise({source!r}, {EXERCISE!r}, root=Path({str(built)!r}), progress=say)\n"
+    )
+    repository = Path(__file__).resolve().parents[2]
+    parent = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(repository)},
+    )
+    assert parent.stdout is not None
+    lines = [parent.stdout.readline() for _ in range(2)]
+    assert lines[1] == "2 ranks: 7 cases\n"
+    below = psutil.Process(parent.pid).children(recursive=True)
+    assert below
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    _, alive = psutil.wait_procs(below, timeout=10)
+    assert alive == []
+
+
+def test_digests_ignore_what_changes_nothing() -> None:
+    assert digest("a\nb") == digest("a  \n\nb\n\n")
+    assert digest("a\nb") != digest("a\n b")

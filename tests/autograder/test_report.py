@@ -1,0 +1,109 @@
+"""Pages hold what a student wrote as text only, and every picture has its text."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+from autograder import report
+from autograder.results import CheckResult, Finding, NotebookResult, Part, to_json
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
+
+ALLOWED = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "h4", "p", "strong", "ul", "li"}
+ALLOWED |= {"div", "table", "thead", "tbody", "tr", "th", "td", "section", "img", "details", "summary", "pre", "code"}
+
+
+def result() -> CheckResult:
+    finding = Finding(
+        key="bytes",
+        title=f"Too many bytes {EVIL}",
+        text=f"On 3 ranks {EVIL}",
+        expected=EVIL,
+        seen=EVIL,
+        case=EVIL,
+        picture_svg=f"<svg xmlns='http://www.w3.org/2000/svg'>{EVIL}</svg>",
+        picture_text=f"rank 0 {EVIL}",
+        replay=f"lockstep check {EVIL}",
+    )
+    parts = [
+        Part("value", "The sum", True, 2.0, 2.0),
+        Part("bytes", "Few bytes", False, 0.0, 1.0),
+        Part("hub", "No hub", False, 0.0, 1.0, "not looked at"),
+    ]
+    return CheckResult(
+        exercise="lab2/ring-all-reduce",
+        points=2.0,
+        max_points=4.0,
+        passed=False,
+        parts=parts,
+        findings=[finding],
+        cases={"2": 7, "3": 8},
+    )
+
+
+class Tags(HTMLParser):
+    """Collects tags with their attributes, and the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parse(html: str) -> Tags:
+    tags = Tags()
+    tags.feed(html)
+    return tags
+
+
+def test_a_page_escapes_everything_and_loads_nothing() -> None:
+    notes = [f"odd {EVIL}"]
+    notebook = NotebookResult(
+        lab="lab2", notebook="lab2.ipynb", exercises=[result()], notes=notes, points=2.0, max_points=4.0
+    )
+    page = report.page(notebook, f"ada {EVIL}")
+    tags = parse(page)
+    assert {tag for tag, _ in tags.tags} <= ALLOWED
+    assert not [attrs for _, attrs in tags.tags if any(name.startswith("on") for name in attrs)]
+    sources = [attrs["src"] or "" for tag, attrs in tags.tags if tag == "img"]
+    assert [s.split(",")[0] for s in sources] == ["data:image/svg+xml;base64"]
+    assert "http" not in page.replace("http-equiv", "")
+    for said in (f"ada {EVIL}", f"odd {EVIL}", f"On 3 ranks {EVIL}", f"lockstep check {EVIL}"):
+        assert said in tags.text
+    assert "2 of 4 points" in tags.text
+
+
+def test_a_picture_comes_with_an_alternative_and_its_text() -> None:
+    tags = parse(report.fragment(result(), hint_offer="Stuck?"))
+    [image] = [attrs for tag, attrs in tags.tags if tag == "img"]
+    assert "Timeline of the ranks" in (image["alt"] or "")
+    assert "details" in {tag for tag, _ in tags.tags}
+    assert "rank 0 <script>" in tags.text
+    assert "Stuck?" in tags.text
+
+
+def test_a_graded_cell_shows_points_as_plain_text() -> None:
+    bundle = report.cell_bundle(result())
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert bundle["text/plain"] == "2.0"
+    assert "Too many bytes" in bundle["text/html"]
+
+
+def test_the_text_twin_says_the_same_without_colour() -> None:
+    text = report.text(result())
+    for said in ("not passed yet, 2 of 4 points", "✓ 2/2  The sum (passed)", "✗ 0/1  Few bytes (not passed)"):
+        assert said in text
+    assert "· 0/1  No hub (not looked at)" in text
+    assert "7 on 2 ranks, 8 on 3 ranks" in text
+    assert "rank 0" not in report.text(result(), pictures=False)
+
+
+def test_json_is_canonical() -> None:
+    assert to_json(result()) == to_json(result())
+    assert to_json(result()).startswith(b'{\n  "format": 1,\n  "exercise": "lab2/ring-all-reduce"')
