@@ -128,9 +128,7 @@ class _Progress:
             self._status(f"{self.seen} packages looked up")
         if _CUDA.match(line) and not self.warned:
             self.warned = True
-            self._line(
-                "pip chose torch's CUDA build: several GB. README, 'Sizes', says how to get the CPU build instead."
-            )
+            self._line("pip chose torch's CUDA build: several GB. README says how to get the CPU build instead.")
         if (found := _DOWNLOAD.match(line)) and _megabytes(found[3], found[4]) >= _WORTH_A_LINE_MB:
             self._line(f"downloading {found[1]} {found[2]} ({found[3]} {found[4]})")
         if line.startswith("Installing collected packages: ") and (count := line.count(",") + 1) > 1:
