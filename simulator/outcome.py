@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,7 +40,8 @@ class Outcome:
 
     def explain(self) -> str:
         """The paragraph, the last operations of every rank, and the line that replays the run."""
-        return "\n".join(filter(None, [str(self), self.tape, self.replay]))
+        paragraph = textwrap.fill(str(self), 100, break_long_words=False, break_on_hyphens=False)
+        return "\n".join(filter(None, [paragraph, self.tape, self.replay]))
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,19 @@ class _Candidate:
 
 
 def find_outcome(
-    reports: Sequence[RankReport], verdicts: Sequence[VerdictData], exit_codes: Sequence[int | None], trace: Trace, replay_line: str
+    reports: Sequence[RankReport],
+    verdicts: Sequence[VerdictData],
+    exit_codes: Sequence[int | None],
+    trace: Trace,
+    replay_line: str,
 ) -> Outcome:
     """The root cause of a run, from what the coordinator saw and how the processes ended."""
-    candidates = _merge([_of_rank(rank, report, exit_codes[rank]) for rank, report in enumerate(reports) if _is_root(report)])
-    candidates += [_Candidate(v.at_ns, Outcome(v.kind, v.text, v.ranks, v.step)) for v in verdicts if _counts(v, reports)]
+    candidates = _merge(
+        [_of_rank(rank, report, exit_codes[rank]) for rank, report in enumerate(reports) if _is_root(report)]
+    )
+    candidates += [
+        _Candidate(v.at_ns, Outcome(v.kind, v.text, v.ranks, v.step)) for v in verdicts if _counts(v, reports)
+    ]
     first = min(candidates, key=lambda c: c.at_ns, default=None)
     if first is None:
         return Outcome(COMPLETED, _completed_text(reports, trace), replay=replay_line)
@@ -73,7 +83,11 @@ def _merge(candidates: list[_Candidate]) -> list[_Candidate]:
     for same in groups.values():
         ranks = tuple(c.outcome.ranks[0] for c in same)
         first = same[0].outcome
-        text = first.text.replace(f"Rank {ranks[0]} ", f"{ranks_text(ranks).capitalize()} ", 1) if len(ranks) > 1 else first.text
+        text = (
+            first.text.replace(f"Rank {ranks[0]} ", f"{ranks_text(ranks).capitalize()} ", 1)
+            if len(ranks) > 1
+            else first.text
+        )
         merged.append(_Candidate(same[0].at_ns, replace(first, text=text, ranks=ranks)))
     return merged
 
@@ -83,7 +97,9 @@ def _is_root(report: RankReport) -> bool:
 
 
 def _counts(verdict: VerdictData, reports: Sequence[RankReport]) -> bool:
-    """A lost peer is a consequence where the peer failed by itself, and forgiven where every survivor went on to the end."""
+    """A lost peer is a consequence where the peer failed by itself, and forgiven where every survivor went on to the
+    end.
+    """
     if verdict.kind != "PeerLost":
         return True
     if any(_is_root(reports[rank]) for rank in verdict.ranks):
@@ -97,8 +113,8 @@ def _of_rank(rank: int, report: RankReport, exit_code: int | None) -> _Candidate
     where = _where(error)
     if report.why == "spinning":
         text = (
-            f"Rank {rank}{step} used up its processor-time budget without calling any collective{where}. Look for a loop whose end condition "
-            "never becomes true."
+            f"Rank {rank}{step} used up its processor-time budget without calling any collective{where}. Look for a "
+            "loop whose end condition never becomes true."
         )
         return _Candidate(report.clock_ns, Outcome("NoProgress", text, (rank,), report.step, error))
     if report.why == "crashed":
@@ -113,7 +129,10 @@ def _error_data(rank: int, data: bytes) -> dict[str, Any] | None:
     """The rank's own account of its exception; whatever it is not, it is data."""
     try:
         error = json.loads(data)
-        frames = [{key: frame.get(key, "") for key in ("file", "path", "line", "function", "text")} for frame in error["frames"]]
+        frames = [
+            {key: frame.get(key, "") for key in ("file", "path", "line", "function", "text")}
+            for frame in error["frames"]
+        ]
         return {"rank": rank, "type": str(error["type"]), "message": str(error["message"]), "frames": frames}
     except (ValueError, TypeError, KeyError, AttributeError):
         return {"rank": rank, "type": "unknown error", "message": "", "frames": []} if data else None
@@ -154,8 +173,9 @@ def tape(trace: Trace) -> str:
 
 def _mark(event: Event) -> str:
     if event.op == "exit":
-        return {"done": "finished", "error": "raised", "killed": "killed", "crashed": "died", "spinning": "spins"}.get(event.status, event.status)
+        return {"done": "finished", "error": "raised", "killed": "killed", "crashed": "died", "spinning": "spins"}.get(
+            event.status, event.status
+        )
     if not event.is_communication:
         return event.op
     return event.label + ("" if event.status == "ok" else f" [{event.status}]")
-
