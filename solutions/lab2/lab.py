@@ -143,29 +143,29 @@ def ring_all_reduce(tensor: torch.Tensor) -> None:
     rank, world_size = dist.get_rank(), dist.get_world_size()
     right, left = (rank + 1) % world_size, (rank - 1) % world_size
     ### BEGIN SOLUTION
-    # stub: # Your code: cut the tensor into chunks, then W - 1 steps of reduce-scatter and W - 1 steps of all-gather.
+    # stub: # Your code: cut the tensor into chunks; W - 1 steps of reduce-scatter; W - 1 of all-gather.
     # stub: raise NotImplementedError("ring_all_reduce is not written yet")
 
-    # why: tensor_split gives views, so writing to a chunk writes to tensor. The longest chunk has ceil(n/W) elements;
-    # when n < W some are empty, and an empty message is fine.
+    # why: tensor_split gives views, so writing to a chunk writes to tensor. The longest chunk has
+    # ceil(n/W) elements; when n < W some are empty, and an empty message is fine.
     chunks = tensor.tensor_split(world_size)
 
     def exchange(outgoing: int, incoming: int) -> torch.Tensor:
         arriving = torch.empty_like(chunks[incoming])
-        # why: isend returns at once, so every rank comes to its recv. If all ranks called send here, all would wait.
+        # why: isend returns at once, so every rank comes to its recv. If all called send, all would wait.
         sending = dist.isend(chunks[outgoing], right)
         dist.recv(arriving, left)
-        sending.wait()  # why: until now the chunk may still be on its way out, so nobody may write to it
+        sending.wait()  # why: until now the chunk may be on its way out, so nobody may write to it
         return arriving
 
-    # Reduce-scatter. why: a rank passes on the chunk that it added to in the step before, and the indices fall by one
-    # from step to step, because what arrives comes from the left neighbour.
+    # Reduce-scatter. why: a rank passes on the chunk that it added to in the step before. The indices
+    # fall by one from step to step, because what arrives comes from the left neighbour.
     for step in range(world_size - 1):
         incoming = (rank - step - 1) % world_size
         chunks[incoming].add_(exchange((rank - step) % world_size, incoming))
 
-    # All-gather. why: the last chunk added to above has the index rank + 1, so that one is complete. From here on
-    # chunks are copied and never added, which is why all ranks end with the same bits.
+    # All-gather. why: the last chunk added to above has the index rank + 1, so that one is complete.
+    # From here on chunks are copied, never added: that is why all ranks end with the same bits.
     for step in range(world_size - 1):
         incoming = (rank - step) % world_size
         chunks[incoming].copy_(exchange((rank + 1 - step) % world_size, incoming))
@@ -176,8 +176,8 @@ def ring_all_reduce(tensor: torch.Tensor) -> None:
 check("lab2/ring-all-reduce")
 
 # %% [markdown]
-# Stuck? Remove the `# ` below and run the cell. It takes what your last check found and asks you a question about it.
-# The next stage opens after you have changed your code and checked again, or after five minutes. Hints cost nothing.
+# **Hints:** remove the `# ` below and run the cell. It takes what your last check found and asks you a question about
+# it. The next stage opens after you have changed your code and checked again, or after five minutes.
 
 # %%
 # hint("lab2/ring-all-reduce")

@@ -144,7 +144,7 @@ hang.timeline()
 # <details><summary>Answers (click)</summary>
 #
 # 1. Rank 2: it has finished. It made one all-reduce fewer than the others.
-# 2. In their third all-reduce, that of step 2. There is nobody left who could join it.
+# 2. In all-reduce #2, counted from 0: that of step 2. There is nobody left who could join it.
 # 3. With step 1 of the others. Collectives are matched by their order, not by your step numbers. So one wrong sum came
 #    out before the hang, without any error. A hang is often the *second* thing that went wrong.
 #

@@ -32,6 +32,7 @@ CHROMIUM_FLAGS = [
 ]
 MARK = "LOCKSTEP_BROWSER_TEST"
 _QUIET = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
+_NOT_FOR_STUDENTS = {"@jupyter/nbgrader": True}  # they do not install nbgrader
 _WITHIN_S = 120.0
 
 _KERNEL_IDLE = """() => {
@@ -70,9 +71,11 @@ class Server:
 @contextmanager
 def serve(folder: Path, home: Path) -> Iterator[Server]:
     """JupyterLab on ``folder`` with everything it writes below ``home``; ended with its kernels on exit."""
-    settings = home / "settings"
+    settings, labconfig = home / "settings", home / "config" / "labconfig"
     settings.mkdir(parents=True)
     (settings / "overrides.json").write_text(json.dumps(_QUIET))
+    labconfig.mkdir(parents=True)
+    (labconfig / "page_config.json").write_text(json.dumps({"disabledExtensions": _NOT_FOR_STUDENTS}))
     environment = os.environ | {
         "HOME": str(home),
         "JUPYTER_CONFIG_DIR": str(home / "config"),

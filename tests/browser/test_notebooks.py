@@ -43,6 +43,7 @@ def test_the_start_notebook_runs_from_top_to_bottom(lab: Lab, screenshot: Callab
     for cell in (lab.find("def work_then_add()"), lab.find("hang.timeline()")):
         assert images(cells[cell]), source(cells[cell])
 
+    lab.show(0)
     screenshot("start-top")
     for name, text in (("start", "def work_then_add()"), ("start-hang", "hang = simulator"), ("start-kill", "lost = ")):
         lab.show(lab.find(text))
@@ -59,9 +60,12 @@ def test_the_exercise_fails_with_a_reason_and_passes_with_the_reference(
     assert errors(cells) == []
     assert "starter" in output_text(cells[check])
     assert "Traceback" not in output_text(cells[check])
-    screenshot("lab2-top")
     lab.show(exercise)
     screenshot("lab2-starter")
+    lab.show(lab.find("ring = simulator.run"))
+    screenshot("lab2-unwritten")
+    lab.show(0)
+    screenshot("lab2-top")
 
     lab.write(exercise, reference_cell())
     lab.run_all()

@@ -80,7 +80,7 @@ def test_every_cell_of_the_start_notebook_shows_what_its_text_promises(started: 
 
 
 def test_the_hang_of_the_start_notebook_is_explained(started: Any) -> None:
-    explained = said(with_line(started, "hang.outcome.explain()"))
+    explained = " ".join(said(with_line(started, "hang.outcome.explain()")).split())
     assert explained.startswith("CollectiveTimeout")
     assert "rank 0 waits in all_reduce #2" in explained
     assert "rank 2 has finished" in explained
