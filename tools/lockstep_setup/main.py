@@ -19,8 +19,10 @@ _USAGE = "usage: bootstrap.py start | test [pytest arguments] | run EXTRA,EXTRA 
 def main(arguments: list[str], root: Path = paths.ROOT) -> int:
     """Run one command; every way to fail ends in one line on stderr."""
     # SIGINT too: a script that starts make in the background has it ignored, and Python then leaves it ignored.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored: nohup asks to outlive the terminal
+        signal.signal(signal.SIGHUP, _interrupt)
     try:
         return _dispatch(arguments, root)
     except Stop as stop:
