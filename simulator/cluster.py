@@ -1,8 +1,8 @@
 """The modelled machine: what a collective costs in virtual time.
 
-One formula a collective, the alpha-beta model: a message of B bytes takes ``latency + B / bandwidth``. The presets carry the round numbers
-of the hardware (latency of one NCCL step, bus bandwidth in one direction); they are not fitted to measurements yet, so read differences
-between plans from them, not absolute times.
+One formula a collective, the alpha-beta model: a message of B bytes takes ``latency + B / bandwidth``. The presets
+carry the round numbers of the hardware (latency of one NCCL step, bus bandwidth in one direction); they are not fitted
+to measurements yet, so read differences between plans from them, not absolute times.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Link:
 class Cluster:
     """GPUs in nodes: `intra` joins the GPUs of one node, `inter` joins nodes.
 
-    `failure_detection_s` is the virtual time after which survivors learn that a rank is gone (the monitor interval of a torchrun agent).
+    `failure_detection_s` is the virtual time after which survivors learn that a rank is gone (the monitor interval of a
+    torchrun agent).
     """
 
     name: str
@@ -53,7 +54,8 @@ class Cluster:
     def collective_ns(self, op: str, num_bytes: int, ranks: Sequence[int]) -> int:
         """Duration of a collective over global `ranks`; `num_bytes` counts as nccl-tests does (see `Event.bytes`).
 
-        Sources: Thakur, Rabenseifner, Gropp 2005 (ring and tree costs); nccl-tests PERFORMANCE.md (bus bandwidth factors).
+        Sources: Thakur, Rabenseifner, Gropp 2005 (ring and tree costs); nccl-tests PERFORMANCE.md (bus bandwidth
+        factors).
         """
         size = len(ranks)
         if size <= 1:
@@ -87,5 +89,7 @@ def get_cluster(cluster: str | Cluster) -> Cluster:
     if isinstance(cluster, Cluster):
         return cluster
     if cluster not in PRESETS:
-        raise UsageError(f"unknown cluster {cluster!r}: use one of {', '.join(sorted(PRESETS))}, or a simulator.Cluster")
+        raise UsageError(
+            f"unknown cluster {cluster!r}: use one of {', '.join(sorted(PRESETS))}, or a simulator.Cluster"
+        )
     return PRESETS[cluster]

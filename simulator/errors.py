@@ -1,7 +1,8 @@
 """The simulator's exceptions.
 
-User mistakes raise one of these; a bug of ours is an assert. Inside a rank the communication errors are *also* instances of the class
-that a PyTorch user would catch there (`torch.distributed.DistBackendError`): see `simulator.rank.failures`.
+User mistakes raise one of these; a bug of ours is an assert. Inside a rank the communication errors are *also*
+instances of the class that a PyTorch user would catch there (`torch.distributed.DistBackendError`): see
+`simulator.rank.failures`.
 """
 
 from __future__ import annotations

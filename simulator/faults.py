@@ -1,7 +1,8 @@
 """Fault plans: what goes wrong in a run, and exactly where.
 
-A plan is immutable, prints as the text that `FaultPlan.parse` reads back, and is keyed to named points of the program (a step, the k-th
-collective of a rank), never to wall-clock time: that is why the same plan does the same thing on every machine.
+A plan is immutable, prints as the text that `FaultPlan.parse` reads back, and is keyed to named points of the program
+(a step, the k-th collective of a rank), never to wall-clock time: that is why the same plan does the same thing on
+every machine.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from simulator.errors import FaultPlanError
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `rank`, `step` and `collective` (the k-th collective that the rank issues) count from 0; -1 means not given."""
+    """One fault. `rank`, `step` and `collective` (the k-th collective that the rank issues) count from 0; -1 means not
+    given.
+    """
 
     kind: str
     rank: int
@@ -27,7 +30,9 @@ class Fault:
 
     def __str__(self) -> str:
         words = [f"rank={self.rank}"]
-        words += [f"{name}={value}" for name, value in (("step", self.step), ("collective", self.collective)) if value >= 0]
+        words += [
+            f"{name}={value}" for name, value in (("step", self.step), ("collective", self.collective)) if value >= 0
+        ]
         if self.kind == "slow":
             words.append(f"factor={self.factor:g}")
         if self.steps is not None:
@@ -78,7 +83,9 @@ class FaultPlan:
         """Raise `FaultPlanError` for a fault that names a rank outside the world."""
         for fault in self.faults:
             if fault.rank >= world_size:
-                raise FaultPlanError(f"{fault}: there is no rank {fault.rank} in a world of {world_size} (ranks 0 to {world_size - 1})")
+                raise FaultPlanError(
+                    f"{fault}: there is no rank {fault.rank} in a world of {world_size} (ranks 0 to {world_size - 1})"
+                )
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.faults))

@@ -1,9 +1,15 @@
-"""Optional helpers for code that runs in a rank; outside a run they do nothing, so the same file runs under torchrun."""
+"""Optional helpers for code that runs in a rank; outside a run they do nothing, so the same file runs under
+torchrun.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from simulator.rank.context import Context
 
 
 def compute(seconds: float) -> None:
@@ -26,6 +32,6 @@ def steps(count: int | Iterable[int]) -> Iterator[int]:
         yield step
 
 
-def _context():  # type: ignore[no-untyped-def]
+def _context() -> Context | None:
     module = sys.modules.get("simulator.rank.context")
     return module.current if module else None

@@ -1,7 +1,9 @@
-"""The two helper processes behind `run`: the forkserver of ranks and the coordinator. Started at first use, kept warm, gone with us.
+"""The two helper processes behind `run`: the forkserver of ranks and the coordinator. Started at first use, kept warm,
+gone with us.
 
-Both live on a socket that only this process holds, so that they end when it does, even by SIGKILL. `launcher` is the seam for a grader: the
-command that starts the rank side can be wrapped in a sandbox, while the coordinator stays outside.
+Both live on a socket that only this process holds, so that they end when it does, even by SIGKILL. `launcher` is the
+seam for a grader: the command that starts the rank side can be wrapped in a sandbox, while the coordinator stays
+outside.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from simulator.errors import SimulatorError
 from simulator.rank import zygote
 
 _ROOT = str(Path(__file__).resolve().parent.parent)
-#: One thread a rank: with two, four ranks on two cores are an order of magnitude slower. A fixed hash seed: the same set order every run.
+#: One thread a rank: with two, four ranks on two cores are an order of magnitude slower. A fixed hash seed: the same
+#: set order every run.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 

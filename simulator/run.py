@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import selectors
-import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from simulator import launch, pickling, values, wire
+from simulator import launch, pickling, values
 from simulator.cluster import Cluster, get_cluster, to_ns
 from simulator.coordinator import protocol
 from simulator.errors import OUTCOME_ERRORS, UsageError
 from simulator.faults import FaultPlan
 from simulator.outcome import COMPLETED, Outcome, find_outcome
-from simulator.rank import zygote
+from simulator.session import Session
 from simulator.start import Start
 from simulator.trace import Trace
 
@@ -82,8 +79,9 @@ class Run:
         h = self.trace.header
         plan = f"faults {h['faults']}" if h["faults"] else "no faults"
         return (
-            f"{h['world_size']} ranks: real processes and gloo collectives (torch {h['torch']}); clocks are virtual, as of a {h['cluster']} "
-            f"cluster; seed {h['seed']}, {plan}, {h['reduction']} reduction; trace digest {self.trace.digest[:12]}"
+            f"{h['world_size']} ranks: real processes and gloo collectives (torch {h['torch']}); clocks are virtual, "
+            f"as of a cluster of {h['cluster']}; seed {h['seed']}, {plan}, {h['reduction']} reduction; "
+            f"trace digest {self.trace.digest[:12]}"
         )
 
     def timeline(self) -> Timeline:
@@ -146,13 +144,29 @@ def run(
     plan.check_ranks(world_size)
     machine = get_cluster(cluster)
     settings = {
-        "clock": "virtual", "world_size": world_size, "seed": seed, "faults": str(plan), "cluster": machine.name, "reduction": reduction,
-        "timeout_ns": to_ns(timeout_s), "torch": version("torch").partition("+")[0],
-    }  # fmt: skip
-    starts = _starts(fn, world_size, args, rank_args, plan, seed, timeout_s, cpu_limit_s, reduction)
+        "clock": "virtual",
+        "world_size": world_size,
+        "seed": seed,
+        "faults": str(plan),
+        "cluster": machine.name,
+        "reduction": reduction,
+        "timeout_ns": to_ns(timeout_s),
+        "torch": version("torch").partition("+")[0],
+    }
+    common = Start(
+        world_size=world_size,
+        seed=seed,
+        timeout_s=timeout_s,
+        cpu_limit_s=cpu_limit_s,
+        reduction=reduction,
+        sys_path=[os.path.abspath(path) for path in sys.path],
+        cwd=os.getcwd(),
+        environ=dict(os.environ),
+    )
+    starts = _starts(common, plan, pickling.payloads(fn, args, rank_args, world_size))
     world = launch.world()
     with world.lock:
-        session = _Session(world, starts, machine, cpu_limit_s, echo)
+        session = Session(world, starts, machine, cpu_limit_s, echo)
         report = session.run()
     result = _make_run(session, report, plan, settings, _replay_line(fn, settings))
     if echo:
@@ -162,7 +176,10 @@ def run(
 
 def _check(fn: Any, world_size: Any, rank_args: Sequence[Any] | None, reduction: str) -> None:
     if not callable(fn):
-        raise UsageError(f"run needs a function as its first argument, got {type(fn).__name__}: write run(train), without the parentheses")
+        raise UsageError(
+            f"run needs a function as its first argument, got {type(fn).__name__}: "
+            "write run(train), without the parentheses"
+        )
     if isinstance(world_size, bool) or not isinstance(world_size, int) or not 1 <= world_size <= MAX_WORLD_SIZE:
         raise UsageError(f"world_size must be a whole number from 1 to {MAX_WORLD_SIZE}, got {world_size!r}")
     if rank_args is not None and len(rank_args) != world_size:
@@ -171,128 +188,21 @@ def _check(fn: Any, world_size: Any, rank_args: Sequence[Any] | None, reduction:
         raise UsageError(f"unknown reduction {reduction!r}: use {' or '.join(REDUCTIONS)}")
 
 
-def _starts(
-    fn: Callable[..., Any], world_size: int, args: tuple[Any, ...], rank_args: Sequence[tuple[Any, ...]] | None, plan: FaultPlan, seed: int,
-    timeout_s: float, cpu_limit_s: float, reduction: str,
-) -> list[Start]:  # fmt: skip
-    """The first frame of each rank. The function is pickled once where every rank gets the same."""
-    shared = pickling.dumps(fn, args) if rank_args is None else None
-    starts = []
-    for rank in range(world_size):
-        payload, labels = shared or pickling.dumps(fn, (*args, *(rank_args or ())[rank]))
-        starts.append(
-            Start(
-                rank=rank, world_size=world_size, seed=seed, faults=[msgspec.to_builtins(f) for f in plan.of_rank(rank)], timeout_s=timeout_s,
-                cpu_limit_s=cpu_limit_s, reduction=reduction, sys_path=[os.path.abspath(p) for p in sys.path], cwd=os.getcwd(),
-                environ=dict(os.environ), labels=labels, payload=payload,
-            )
-        )  # fmt: skip
-    return starts
+def _starts(common: Start, plan: FaultPlan, payloads: list[tuple[bytes, dict[str, str]]]) -> list[Start]:
+    """The first frame of each rank."""
+    return [
+        msgspec.structs.replace(
+            common,
+            rank=rank,
+            faults=[msgspec.to_builtins(fault) for fault in plan.of_rank(rank)],
+            payload=payload,
+            labels=labels,
+        )
+        for rank, (payload, labels) in enumerate(payloads)
+    ]
 
 
-class _Session:
-    """The processes of one run, from fork to sweep."""
-
-    def __init__(self, world: launch.World, starts: list[Start], cluster: Cluster, cpu_limit_s: float, echo: bool) -> None:
-        self.world, self.starts, self.cluster, self.cpu_limit_s, self.echo = world, starts, cluster, cpu_limit_s, echo
-        self.output: list[tuple[int, str]] = []
-        self.raw: list[bytearray] = [bytearray() for _ in starts]
-        self.pids: tuple[int, ...] = ()
-        self.codes: dict[int, int] = {}
-        self.pipes: list[int] = []
-
-    def run(self) -> protocol.Report:
-        """Start, follow to the end, leave nothing. An interrupt ends the ranks and is raised again."""
-        try:
-            self._start()
-            return self._follow()
-        except BaseException:
-            self._abandon()
-            raise
-        finally:
-            for pipe in self.pipes:
-                os.close(pipe)
-
-    def exit_code(self, rank: int) -> int | None:
-        return self.codes.get(self.pids[rank])
-
-    def _start(self) -> None:
-        self.world.wait_ready()
-        links = [socket.socketpair() for _ in self.starts]
-        pipes = [os.pipe() for _ in self.starts]
-        self.pipes = [read for read, _ in pipes]
-        try:
-            self.pids = self.world.fork([rank_end for rank_end, _ in links], [write for _, write in pipes])
-            for start, (rank_end, our_end) in zip(self.starts, links, strict=True):
-                rank_end.close()
-                with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a rank that is already dead is found later
-                    our_end.sendall(wire.frame(start))
-            job = protocol.Job(len(links), msgspec.to_builtins(self.cluster), self.pids, self.cpu_limit_s)
-            self.world.begin(job, [our_end for _, our_end in links])
-        finally:
-            for ends in links:
-                for end in ends:
-                    end.close()
-            for _, write in pipes:
-                os.close(write)
-
-    def _follow(self) -> protocol.Report:
-        """Until the coordinator reports: pass on output, collect exits."""
-        report = None
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.world.coordinator.socket, selectors.EVENT_READ, -1)
-            selector.register(self.world.ranks.socket, selectors.EVENT_READ, -2)
-            for rank, pipe in enumerate(self.pipes):
-                selector.register(pipe, selectors.EVENT_READ, rank)
-            while report is None:
-                for key, _ in selector.select():
-                    if key.data == -1:
-                        report = self._hear_coordinator() or report
-                    elif key.data == -2:
-                        self._hear_zygote()
-                    elif not self._hear_rank(key.data):
-                        selector.unregister(key.fd)
-        self.codes.update(self.world.sweep())
-        for rank in range(len(self.pipes)):
-            while self._hear_rank(rank):
-                pass
-        return report
-
-    def _hear_coordinator(self) -> protocol.Report | None:
-        for body in self.world.coordinator.feed():
-            match protocol.decode_from_host(body):
-                case protocol.Lines(lines):
-                    self.output += lines
-                    if self.echo:
-                        print("".join(f"[rank {rank}] {text}\n" for rank, text in lines), end="", flush=True)
-                case protocol.Spinning(ranks):
-                    self.world.kill(tuple(self.pids[rank] for rank in ranks))
-                case protocol.Report() as report:
-                    return report
-        return None
-
-    def _hear_zygote(self) -> None:
-        for body in self.world.ranks.feed():
-            reply = zygote.decode_reply(body)
-            assert isinstance(reply, zygote.Exited)
-            self.codes[reply.pid] = reply.code
-
-    def _hear_rank(self, rank: int) -> bool:
-        data = os.read(self.pipes[rank], 1 << 16)
-        self.raw[rank] += data[: max(0, (1 << 20) - len(self.raw[rank]))]
-        return bool(data)
-
-    def _abandon(self) -> None:
-        """After an interrupt: end the ranks and bring the helpers back in step, or end the helpers too."""
-        try:
-            self.world.kill(self.pids)
-            self.echo = False
-            self._follow()
-        except BaseException:
-            launch.shutdown()
-
-
-def _make_run(session: _Session, report: protocol.Report, plan: FaultPlan, settings: dict[str, Any], replay: str) -> Run:
+def _make_run(session: Session, report: protocol.Report, plan: FaultPlan, settings: dict[str, Any], replay: str) -> Run:
     trace = Trace(settings, report.events)
     codes = [session.exit_code(rank) for rank in range(len(report.ranks))]
     outcome = find_outcome(report.ranks, report.verdicts, codes, trace, replay)
@@ -300,7 +210,9 @@ def _make_run(session: _Session, report: protocol.Report, plan: FaultPlan, setti
     acted = {e.detail for e in trace if e.op in ("kill", "slow", "skip_collective")}
     raw = {rank: bytes(data).decode(errors="replace") for rank, data in enumerate(session.raw) if data}
     results = [values.decode(r.result) if r.why == "done" else None for r in report.ranks]
-    return Run(results, outcome, trace, plan, tuple(str(f) for f in plan.faults if str(f) in acted), session.output, raw)
+    return Run(
+        results, outcome, trace, plan, tuple(str(f) for f in plan.faults if str(f) in acted), session.output, raw
+    )
 
 
 def _replay_line(fn: Callable[..., Any], settings: dict[str, Any]) -> str:

@@ -10,21 +10,23 @@ import msgspec
 from simulator import wire
 
 
-class Start(msgspec.Struct, array_like=True):
-    """`payload` is a cloudpickle of (function, args): trusted code sends it, a rank loads it, never the other way round."""
+class Start(msgspec.Struct, array_like=True, kw_only=True):
+    """`payload` is a cloudpickle of (function, args): trusted code sends it, a rank loads it, never the other way
+    round.
+    """
 
-    rank: int
     world_size: int
     seed: int
-    faults: list[Any]
     timeout_s: float
     cpu_limit_s: float
     reduction: str
     sys_path: list[str]
     cwd: str
     environ: dict[str, str]
-    labels: dict[str, str]
-    payload: bytes
+    rank: int = -1
+    faults: list[Any] = []
+    labels: dict[str, str] = {}
+    payload: bytes = b""
 
 
 _decoder = msgspec.msgpack.Decoder(Start)

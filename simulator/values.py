@@ -1,7 +1,8 @@
 """Plain data and tensors as bytes: how a rank's return value reaches the caller.
 
-Supported: None, bool, int (64 bit), float, str, bytes, list, tuple, dict (str or int keys), torch.Tensor, numpy arrays and scalars. Anything
-else is refused in the rank with the name of its type; decoding never runs code. torch and numpy are imported only when a value needs them.
+Supported: None, bool, int (64 bit), float, str, bytes, list, tuple, dict (str or int keys), torch.Tensor, numpy arrays
+and scalars. Anything else is refused in the rank with the name of its type; decoding never runs code. torch and numpy
+are imported only when a value needs them.
 """
 
 from __future__ import annotations
@@ -68,9 +69,16 @@ def _ext(code: int, parts: list[Any]) -> msgspec.msgpack.Ext:
 
 def _tensor_parts(torch: Any, tensor: Any, where: str) -> list[Any]:
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        raise ResultError(f"{where} is a {type(tensor).__name__}: return a plain tensor (for a DTensor: .full_tensor() or .to_local())")
+        raise ResultError(
+            f"{where} is a {type(tensor).__name__}: return a plain tensor "
+            "(for a DTensor: .full_tensor() or .to_local())"
+        )
     flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return [str(tensor.dtype).removeprefix("torch."), list(tensor.shape), flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""]
+    return [
+        str(tensor.dtype).removeprefix("torch."),
+        list(tensor.shape),
+        flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"",
+    ]
 
 
 def _from_ext(code: int, data: memoryview) -> Any:

@@ -1,7 +1,7 @@
 """What travels between the ranks, the coordinator and the caller: framed msgpack of fixed shapes, never a pickle.
 
-A rank is untrusted, so everything that comes from it is decoded into typed structs (`msgspec` refuses anything else). Frames are a 4-byte
-length and a msgpack body. Times are integer virtual nanoseconds.
+A rank is untrusted, so everything that comes from it is decoded into typed structs (`msgspec` refuses anything else).
+Frames are a 4-byte length and a msgpack body. Times are integer virtual nanoseconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class GroupDef(msgspec.Struct, array_like=True, tag="group"):
 
 
 class Op(msgspec.Struct, array_like=True, tag="op"):
-    """A communication operation announced at issue. `peer`: global rank of the other side or root, -1 for none or any."""
+    """A communication operation announced at issue. `peer`: global rank of the other side or root, -1 for none or
+    any.
+    """
 
     work: int
     group: str
@@ -103,7 +105,9 @@ class StoreCall(msgspec.Struct, array_like=True, tag="store"):
 
 
 class Leave(msgspec.Struct, array_like=True, tag="leave"):
-    """The rank's last words. why: done, error, killed, spinning. `result`: encoded value; `error`: JSON of the exception."""
+    """The rank's last words. why: done, error, killed, spinning. `result`: encoded value; `error`: JSON of the
+    exception.
+    """
 
     why: str
     now_ns: int
@@ -171,7 +175,9 @@ class FrameBuffer:
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames completed by `data`. Raises ValueError for a frame over the limit: the other side is broken or hostile."""
+        """The frames completed by `data`. Raises ValueError for a frame over the limit: the other side is broken or
+        hostile.
+        """
         self._bytes += data
         frames = []
         while len(self._bytes) >= HEADER.size:

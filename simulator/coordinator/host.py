@@ -1,11 +1,13 @@
 """The coordinator process: reads the ranks' sockets, asks the engine, writes the replies, reports to the caller.
 
-It is a process of its own because a busy notebook kernel would otherwise delay every collective by its thread switch interval. It serves
-one run after another and ends when the caller's socket closes, so a killed kernel leaves nothing behind.
+It is a process of its own because a busy notebook kernel would otherwise delay every collective by its thread switch
+interval. It serves one run after another and ends when the caller's socket closes, so a killed kernel leaves nothing
+behind.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -18,7 +20,7 @@ import msgspec
 from simulator import wire
 from simulator.cluster import Cluster
 from simulator.coordinator import protocol
-from simulator.coordinator.engine import Engine
+from simulator.coordinator.engine import Engine, ProtocolError
 from simulator.coordinator.state import RUNNING, RankState
 
 _TICK_S = 0.5  # how often processor time of running ranks is looked at; decides nothing but NoProgress
@@ -87,16 +89,17 @@ class _Host:
     def _read(self, rank: int) -> None:
         try:
             data = self.sockets[rank].recv(1 << 18)
-            frames = [wire.decode_records(body) for body in self.buffers[rank].feed(data)]
+            for body in self.buffers[rank].feed(data):
+                self.engine.receive(rank, wire.decode_records(body))
         except BlockingIOError:
             return
-        except (OSError, ValueError, msgspec.DecodeError):
-            data, frames = b"", []  # a rank that speaks no protocol is as good as gone
+        except (OSError, ValueError, msgspec.DecodeError, ProtocolError):
+            data = b""  # a rank that speaks no protocol is as good as gone
         if not data:
             self.selector.unregister(self.sockets[rank])
+            with contextlib.suppress(OSError):
+                self.sockets[rank].shutdown(socket.SHUT_RDWR)
             self.engine.closed(rank)
-        for records in frames:
-            self.engine.receive(rank, records)
 
     def _flush(self) -> None:
         for rank, replies in enumerate(self.engine.outbox):
@@ -144,8 +147,10 @@ class _Host:
         ranks = []
         for state in self.engine.ranks:
             leave = state.leave or wire.Leave("crashed", state.clock_ns)
-            ranks.append(protocol.RankReport(state.why, state.clock_ns, state.step, leave.derived, leave.result, leave.error))
-        verdicts = [protocol.VerdictData(*astuple(verdict)) for verdict in self.engine.verdicts]
+            ranks.append(
+                protocol.RankReport(state.why, state.clock_ns, state.step, leave.derived, leave.result, leave.error)
+            )
+        verdicts = [protocol.VerdictData(*astuple(verdict)) for verdict in self.engine.judge.verdicts]
         return protocol.Report(self.engine.events(), verdicts, ranks)
 
 

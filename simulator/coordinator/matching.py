@@ -1,7 +1,8 @@
 """Who meets whom: rows of collectives, queues of messages, and the virtual times of what was matched.
 
-A row is one collective: (group, sequence number) and the operation that each member announced for it. Messages are paired first in, first
-out for each (group, source, target, tag). Nothing here depends on the order in which announcements of different ranks arrived.
+A row is one collective: (group, sequence number) and the operation that each member announced for it. Messages are
+paired first in, first out for each (group, source, target, tag). Nothing here depends on the order in which
+announcements of different ranks arrived.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ Channel = tuple[str, int, int, int]  # group key, source, target, tag
 
 @dataclass(eq=False)
 class Meeting:
-    """Operations that run together: a row of a collective or the two ends of a message. `members`: global ranks it needs."""
+    """Operations that run together: a row of a collective or the two ends of a message. `members`: global ranks it
+    needs.
+    """
 
     members: tuple[int, ...]
     ops: dict[int, OpState] = field(default_factory=dict)
@@ -38,10 +41,6 @@ class Meeting:
     @property
     def end_ns(self) -> int:
         return max(op.end_ns for op in self.ops.values())
-
-    @property
-    def is_granted(self) -> bool:
-        return all(op.status == "granted" for op in self.ops.values())
 
     def disagreement(self) -> Counter[tuple[object, ...]]:
         """How many ranks announced each signature (one entry: they agree)."""
@@ -119,7 +118,9 @@ class Matching:
         return Meeting((channel[1], channel[2]), {send.rank: send, receive.rank: receive})
 
     def grant(self, meeting: Meeting) -> None:
-        """Give a full meeting its virtual start and end: after the last announcement, and after what its stream did before."""
+        """Give a full meeting its virtual start and end: after the last announcement, and after what its stream did
+        before.
+        """
         first = next(iter(meeting.ops.values()))
         if first.is_p2p:
             source, target = meeting.members
@@ -135,6 +136,12 @@ class Matching:
         for op in meeting.ops.values():
             op.status, op.start_ns, op.end_ns = "granted", start, start + duration
         self.granted.append(meeting)
+
+    def take_back(self, meeting: Meeting) -> None:
+        """Undo `grant`."""
+        self.granted.remove(meeting)
+        for op in meeting.ops.values():
+            op.status, op.start_ns, op.end_ns = "announced", -1, -1
 
     def open_meetings(self) -> list[Meeting]:
         """Meetings that lack a member, in a fixed order."""

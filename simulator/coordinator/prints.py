@@ -1,7 +1,7 @@
 """Lines that ranks print, put into the order of virtual time.
 
-Ranks print when the operating system lets them; a student sees (virtual time, rank, position). A line is passed on as soon as no rank that
-is still here can print an earlier one, so output is live and in the same order every time.
+Ranks print when the operating system lets them; a student sees (virtual time, rank, position). A line is passed on as
+soon as no rank that is still here can print an earlier one, so output is live and in the same order every time.
 """
 
 from __future__ import annotations
@@ -32,4 +32,8 @@ class PrintQueue:
         return out
 
     def _is_settled(self, now_ns: int, rank: int) -> bool:
-        return all((other.clock_ns, other.rank) > (now_ns, rank) for other in self._ranks if other.is_here and other.rank != rank)
+        return all(
+            (other.clock_ns, other.rank) > (now_ns, rank)
+            for other in self._ranks
+            if other.is_here and other.rank != rank
+        )

@@ -10,7 +10,9 @@ from simulator.trace import Event
 
 
 class Job(msgspec.Struct, array_like=True, tag="job"):
-    """One run; the descriptors of the ranks' sockets come with it, in rank order. `pids` is for watching processor time."""
+    """One run; the descriptors of the ranks' sockets come with it, in rank order. `pids` is for watching processor
+    time.
+    """
 
     world_size: int
     cluster: Any

@@ -26,7 +26,9 @@ class Verdict:
 
 @dataclass(eq=False)
 class OpState:
-    """One announced operation of one rank. status: announced -> granted (has times) -> released (may be launched), or failed."""
+    """One announced operation of one rank. status: announced -> granted (has times) -> released (may be launched), or
+    failed.
+    """
 
     rank: int
     n: int
@@ -52,13 +54,28 @@ class OpState:
         op, failed = self.op, {"CollectiveTimeout": "timeout", "CollectiveMismatch": "mismatch", "PeerLost": "lost"}
         finished = self.status == "released"
         return Event(
-            rank=self.rank, n=self.n, op=op.op, work=op.work, seq=op.seq, group=self.group.name, stream=f"comm:{self.group.name}",
-            reduce=op.reduce, peer=op.peer, tag=op.tag, bytes=op.bytes, shapes=op.shapes, dtype=op.dtype, step=op.step, phase=op.phase,
-            site=op.site, issue_ns=op.issue_ns, wait_ns=self.wait_ns,
+            rank=self.rank,
+            n=self.n,
+            op=op.op,
+            work=op.work,
+            seq=op.seq,
+            group=self.group.name,
+            stream=f"comm:{self.group.name}",
+            reduce=op.reduce,
+            peer=op.peer,
+            tag=op.tag,
+            bytes=op.bytes,
+            shapes=op.shapes,
+            dtype=op.dtype,
+            step=op.step,
+            phase=op.phase,
+            site=op.site,
+            issue_ns=op.issue_ns,
+            wait_ns=self.wait_ns,
             start_ns=self.start_ns if finished else -1,
             end_ns=self.end_ns if finished else self.fail_ns,
             status="ok" if finished else failed[self.verdict.kind] if self.verdict else "pending",
-        )  # fmt: skip
+        )
 
     @property
     def label(self) -> str:
@@ -70,7 +87,11 @@ class OpState:
         """ "all_reduce(SUM, float32[8])": what ranks must agree on, in words."""
         op = self.op
         shapes = ", ".join("x".join(map(str, shape)) or "scalar" for shape in op.shapes)
-        words = [op.reduce, f"{op.dtype}[{shapes}]" if op.dtype else "", f"src={op.peer}" if op.peer >= 0 and not self.is_p2p else ""]
+        words = [
+            op.reduce,
+            f"{op.dtype}[{shapes}]" if op.dtype else "",
+            f"src={op.peer}" if op.peer >= 0 and not self.is_p2p else "",
+        ]
         return f"{op.op}({', '.join(filter(None, words))})"
 
 
@@ -94,7 +115,9 @@ class RankState:
 
     @property
     def why(self) -> str:
-        """How it left: done, error, killed, spinning; "crashed" when its process ended without a word; "" while it is here."""
+        """How it left: done, error, killed, spinning; "crashed" when its process ended without a word; "" while it is
+        here.
+        """
         if self.leave is not None:
             return self.leave.why
         return "crashed" if self.status == GONE else ""
@@ -110,6 +133,25 @@ class RankState:
     def next_n(self) -> int:
         self.num_records += 1
         return self.num_records - 1
+
+    def advance(self, now_ns: int) -> None:
+        self.clock_ns = max(self.clock_ns, now_ns)
+
+    def op_events(self) -> list[Event]:
+        return [op.event for op in self.ops.values()]
+
+    def exit_event(self) -> Event:
+        now = self.clock_ns
+        return Event(
+            rank=self.rank,
+            n=self.num_records,
+            op="exit",
+            issue_ns=now,
+            start_ns=now,
+            end_ns=now,
+            step=self.step,
+            status=self.why,
+        )
 
     def resume(self) -> None:
         self.waiting, self.polling = None, False

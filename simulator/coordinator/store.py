@@ -1,4 +1,6 @@
-"""The rendezvous store of a run: a dictionary that the coordinator keeps, so that waits for it are seen like every other wait."""
+"""The rendezvous store of a run: a dictionary that the coordinator keeps, so that waits for it are seen like every
+other wait.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ _READS = ("get", "wait")
 
 
 class Store:
-    """Values by key. Reads are answered as soon as their keys are there (gloo connects sockets between two reads, so a rank may depend on
-    it while others run); calls whose answer depends on an order (`add`, ...) when no rank can run, by (virtual time, rank).
+    """Values by key. Reads are answered as soon as their keys are there (gloo connects sockets between two reads, so a
+    rank may depend on it while others run); calls whose answer depends on an order (`add`, ...) when no rank can run,
+    by (virtual time, rank).
     """
 
     def __init__(self) -> None:
@@ -50,7 +53,9 @@ class Store:
         raise AssertionError(f"unknown store call {call.call}")
 
     def _compare_set(self, call: wire.StoreCall) -> bytes:
-        """As torch's FileStore: set when the key is missing and nothing is expected, or when it holds what is expected."""
+        """As torch's FileStore: set when the key is missing and nothing is expected, or when it holds what is
+        expected.
+        """
         expected, desired = call.values
         current = self._values.get(call.keys[0])
         if current == expected or (current is None and not expected):

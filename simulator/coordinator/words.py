@@ -21,8 +21,13 @@ def mismatch(meeting: Meeting) -> str:
     said = "; ".join(f"{ranks_text(ranks)} called {call}" for call, ranks in calls.items())
     if first.is_p2p:
         source, target = meeting.members
-        return f"The message from rank {source} to rank {target} does not fit: {said}. Send and receive the same shape and dtype."
-    blame = f"{ranks_text(odd)} differ{'s' if len(odd) == 1 else ''} from the others" if majority else "the ranks disagree, without a majority"
+        ends = f"from rank {source} to rank {target}"
+        return f"The message {ends} does not fit: {said}. Send and receive the same shape and dtype."
+    blame = (
+        f"{ranks_text(odd)} differ{'s' if len(odd) == 1 else ''} from the others"
+        if majority
+        else "the ranks disagree, without a majority"
+    )
     return f"In collective #{first.op.seq}{_on(first)} {blame}: {said}. {_SAME_ORDER}"
 
 
@@ -32,7 +37,8 @@ def timeout(ranks: Sequence[RankState], op: OpState) -> str:
     waits = "; ".join(f"rank {r.rank} waits in {waiting_text(r)}" for r in stuck)
     gone = [f"rank {r.rank} {left_text(r)}" for r in ranks if r.why]
     seconds = op.op.timeout_ns / 1e9
-    told = f"After {seconds:,g} virtual seconds {op.label} on rank {op.rank} timed out, because no rank could move any more: {waits}"
+    op_text = f"After {seconds:,g} virtual seconds {op.label} on rank {op.rank} timed out"
+    told = f"{op_text}, because no rank could move any more: {waits}"
     return "; ".join([told, *gone]) + f". {_advice(stuck)}"
 
 
@@ -73,9 +79,10 @@ def waiting_text(rank: RankState) -> str:
 
 
 def store_timeout(rank: RankState, call: wire.StoreCall) -> str:
+    waited = f"{call.timeout_ns / 1e9:,g} virtual seconds for the rendezvous of a process group{_at(call.site)}"
     return (
-        f"rank {rank.rank} waited {call.timeout_ns / 1e9:,g} virtual seconds for the rendezvous of a process group{_at(call.site)}: another "
-        "rank never came. Every rank must call init_process_group and new_group in the same order, also ranks outside the new group."
+        f"Rank {rank.rank} waited {waited}: another rank never came. Every rank must call init_process_group and "
+        "new_group in the same order, also ranks outside the new group."
     )
 
 

@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 class Context:
     """Everything a rank knows of its run."""
 
-    def __init__(self, rank: int, sock: socket.socket, faults: tuple[Fault, ...], *, timeout_ns: int, reduction: str, cpu_limit_s: float) -> None:
+    def __init__(
+        self,
+        rank: int,
+        sock: socket.socket,
+        faults: tuple[Fault, ...],
+        *,
+        timeout_ns: int,
+        reduction: str,
+        cpu_limit_s: float,
+    ) -> None:
         self.rank, self.faults, self.timeout_ns, self.reduction = rank, faults, timeout_ns, reduction
         self.link = Link(sock, self._on_reply)
         self.now_ns = 0
@@ -58,7 +67,9 @@ class Context:
         self.link.wait_until(lambda: work.is_decided or self._answer is not None)
         self.rearm()
 
-    def ask_store(self, call: str, keys: tuple[str, ...], *, values: tuple[bytes, ...] = (), amount: int = 0, timeout_ns: int = 0) -> wire.Answer:
+    def ask_store(
+        self, call: str, keys: tuple[str, ...], *, values: tuple[bytes, ...] = (), amount: int = 0, timeout_ns: int = 0
+    ) -> wire.Answer:
         """A store call; the answer carries `error` when it timed out."""
         self._answer = None
         timeout_ns = max(timeout_ns, self.timeout_ns)

@@ -7,19 +7,19 @@ import torch.distributed as dist
 from simulator import errors
 
 
-class CollectiveTimeout(errors.CollectiveTimeout, dist.DistBackendError):  # type: ignore[misc]
+class CollectiveTimeout(errors.CollectiveTimeout, dist.DistBackendError):
     """A collective waited for longer than the group's (virtual) timeout."""
 
 
-class CollectiveMismatch(errors.CollectiveMismatch, dist.DistBackendError):  # type: ignore[misc]
+class CollectiveMismatch(errors.CollectiveMismatch, dist.DistBackendError):
     """The ranks called different things in one collective."""
 
 
-class PeerLost(errors.PeerLost, dist.DistBackendError):  # type: ignore[misc]
+class PeerLost(errors.PeerLost, dist.DistBackendError):
     """A rank that the operation needs is gone."""
 
 
-class StoreTimeout(errors.CollectiveTimeout, dist.DistStoreError):  # type: ignore[misc]
+class StoreTimeout(errors.CollectiveTimeout, dist.DistStoreError):
     """A rendezvous that another rank never came to."""
 
 

@@ -1,7 +1,7 @@
 """The process group that torch.distributed uses in a rank: a Python `ProcessGroup` around gloo.
 
-It sees every operation, also those of DDP's C++ reducer, FSDP2, DTensor and DCP. Each is announced to the coordinator at issue; the real
-gloo call runs when the coordinator says that every member came (`simulator.rank.work`).
+It sees every operation, also those of DDP's C++ reducer, FSDP2, DTensor and DCP. Each is announced to the coordinator
+at issue; the real gloo call runs when the coordinator says that every member came (`simulator.rank.work`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo, Store
 
 from simulator import wire
 from simulator.rank import context
@@ -26,17 +28,15 @@ _GLOO_TIMEOUT = timedelta(seconds=120)  # real time; the coordinator lets gloo r
 class RankGroup(dist.ProcessGroup):
     """One group of this rank. `_inner` is the C++ group that holds the same gloo backend and does the work."""
 
-    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
-        super().__init__(rank, size)
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+        super().__init__(rank, size)  # type: ignore[call-arg]  # the stub lacks this overload
         self._inner = dist.ProcessGroup(store, rank, size)
         self._size, self._timeout, self._num_collectives = size, timeout, 0
         self._key = ""
-        options = dist.ProcessGroupGloo._Options()
+        options = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
         options._timeout, options._threads = _GLOO_TIMEOUT, 1
-        options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
-        self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("data", store), rank, size, options)
-        import torch
-
+        options._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+        self._gloo = ProcessGroupGloo(PrefixStore("data", store), rank, size, options)
         for group in (self, self._inner):
             group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self._gloo)
             group._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
@@ -103,7 +103,7 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
 def _peer(method: str, args: tuple[Any, ...], kwargs: dict[str, Any], ranks: tuple[int, ...]) -> int:
     """Global rank of the other side of a message, or of the root of a collective; -1 for none."""
     if method in ("send", "recv"):
-        return ranks[args[1]]
+        return ranks[int(args[1])]
     root = option(args, kwargs, "rootRank")
     return -1 if root is None or method == "recv_anysource" else ranks[root]
 
@@ -120,12 +120,12 @@ def _timeout_ns(group: RankGroup, args: tuple[Any, ...], kwargs: dict[str, Any],
 def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
     """What starts the real gloo operation, and gives back what finishes it."""
 
-    def launch(source: int) -> Callable[[], None]:
+    def launch(source: int) -> Callable[[], object]:
         if method == "recv_anysource":
             work = group._inner.recv(args[0], group.ranks.index(source), args[-1])
         else:
             work = getattr(group._inner, method)(*args, **kwargs)
-        return work.wait  # type: ignore[no-any-return]
+        return lambda: work.wait()
 
     if context.get().reduction == "rank_order":
         return rank_order(group._inner, group._size, group.rank(), method, args, kwargs) or launch
@@ -144,14 +144,16 @@ for _method in OPERATIONS:
     setattr(RankGroup, _method, _make(_method))
 
 
-def initialise(store: dist.Store, rank: int, world_size: int, timeout_s: float) -> Any:
-    """Make the default group. Keep what it returns alive: freeing the last reference to a group can deadlock in C++ (pytorch issue 56297),
-    and C++ holds only its half of a store that is written in Python.
+def initialise(store: Store, rank: int, world_size: int, timeout_s: float) -> Any:
+    """Make the default group. Keep what it returns alive: freeing the last reference to a group can deadlock in C++
+    (pytorch issue 56297), and C++ holds only its half of a store that is written in Python.
     """
 
-    def create(store: dist.Store, rank: int, size: int, timeout: timedelta) -> RankGroup:
+    def create(store: Store, rank: int, size: int, timeout: timedelta) -> RankGroup:
         return RankGroup(store, rank, size, timeout)
 
     dist.Backend.register_backend(BACKEND, create, devices=["cpu"])
-    dist.init_process_group(BACKEND, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=timeout_s))
+    dist.init_process_group(
+        BACKEND, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=timeout_s)
+    )
     return dist.group.WORLD, store

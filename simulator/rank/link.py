@@ -1,7 +1,7 @@
 """The rank's end of the socket to the coordinator.
 
-Announcements are buffered and travel with the next message that waits: one round trip a wait, none an issue. Any thread may wait; one of
-them reads the socket for all.
+Announcements are buffered and travel with the next message that waits: one round trip a wait, none an issue. Any thread
+may wait; one of them reads the socket for all.
 """
 
 from __future__ import annotations

@@ -56,11 +56,21 @@ def _make_context(start: Start, sock: socket.socket) -> context.Context:
     os.chdir(start.cwd)
     os.environ.clear()
     os.environ.update(start.environ)
-    names = {"RANK": start.rank, "LOCAL_RANK": start.rank, "WORLD_SIZE": start.world_size, "LOCAL_WORLD_SIZE": start.world_size}
+    names = {
+        "RANK": start.rank,
+        "LOCAL_RANK": start.rank,
+        "WORLD_SIZE": start.world_size,
+        "LOCAL_WORLD_SIZE": start.world_size,
+    }
     os.environ.update({name: str(value) for name, value in names.items()})
     faults = tuple(msgspec.convert(fault, Fault) for fault in start.faults)
     ctx = context.Context(
-        start.rank, sock, faults, timeout_ns=int(start.timeout_s * 1e9), reduction=start.reduction, cpu_limit_s=start.cpu_limit_s
+        start.rank,
+        sock,
+        faults,
+        timeout_ns=int(start.timeout_s * 1e9),
+        reduction=start.reduction,
+        cpu_limit_s=start.cpu_limit_s,
     )
     context.current = ctx
     signal.signal(signal.SIGPROF, _out_of_budget)
@@ -73,20 +83,24 @@ def _initialise(start: Start) -> Any:
 
     import numpy
     import torch
-    import torch.distributed as dist
+    from torch._C._distributed_c10d import set_debug_level_from_env
     from torch.optim import optimizer
 
     from simulator.rank import group, store, work
 
     faulthandler.enable(file=os.fdopen(os.dup(2), "w"))
-    hidden = tuple(os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (torch, numpy, multiprocessing))
+    hidden = tuple(
+        os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (torch, numpy, multiprocessing)
+    )
     sites.configure(start.labels, (*hidden, os.path.dirname(os.__file__) + os.sep))
-    multiprocessing.set_start_method("fork", force=True)  # data-loader workers: a nested forkserver would outlive a killed rank
+    multiprocessing.set_start_method(
+        "fork", force=True
+    )  # data-loader workers: a nested forkserver would outlive a killed rank
     torch.set_num_threads(1)
     random.seed(start.seed)
     numpy.random.seed(start.seed % 2**32)
     torch.manual_seed(start.seed)
-    dist.set_debug_level_from_env()
+    set_debug_level_from_env()
     work.patch_future_wait()
     optimizer.register_optimizer_step_post_hook(_count_step)
     return group.initialise(store.RunStore(), start.rank, start.world_size, start.timeout_s)
@@ -126,7 +140,13 @@ def _frame_data(frame: FrameType, line: int) -> dict[str, Any]:
 
     filename = frame.f_code.co_filename
     text = linecache.getline(filename, line).strip()
-    return {"file": sites.label(filename), "path": filename, "line": line, "function": frame.f_code.co_name, "text": text}
+    return {
+        "file": sites.label(filename),
+        "path": filename,
+        "line": line,
+        "function": frame.f_code.co_name,
+        "text": text,
+    }
 
 
 def _out_of_budget(_: int, frame: FrameType | None) -> None:

@@ -10,8 +10,8 @@ import torch
 class Operation(NamedTuple):
     """One method of a process group.
 
-    op: torch's public name. shard: position of the argument that holds this rank's part. scale: whether the payload that nccl-tests counts
-    is world size times that part. uneven: ranks may legally pass different shapes.
+    op: torch's public name. shard: position of the argument that holds this rank's part. scale: whether the payload
+    that nccl-tests counts is world size times that part. uneven: ranks may legally pass different shapes.
     """
 
     op: str

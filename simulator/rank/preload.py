@@ -11,7 +11,7 @@ import torch.distributed.optim
 import torch.distributed.pipelining
 import torch.distributed.tensor.parallel
 import torch.utils.checkpoint
-import torch.utils.data  # noqa: F401
+import torch.utils.data
 
 import simulator.rank.group
 import simulator.rank.main

@@ -1,8 +1,8 @@
 """Reductions in rank order: sums whose bits do not depend on how gloo cuts a tensor.
 
-gloo adds in a ring whose order depends on the position in the tensor, so with three ranks or more the same gradients in another bucket
-layout give other bits. Here every rank gathers all contributions and adds them 0, 1, 2, ...; slower, but comparable across layouts,
-restarts and strategies.
+gloo adds in a ring whose order depends on the position in the tensor, so with three ranks or more the same gradients in
+another bucket layout give other bits. Here every rank gathers all contributions and adds them 0, 1, 2, ...; slower, but
+comparable across layouts, restarts and strategies.
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ from torch._C._distributed_c10d import AllgatherOptions
 from simulator.rank.operations import reduce_name, tensors
 from simulator.rank.work import Launch
 
-_STEP: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {"SUM": torch.add, "AVG": torch.add, "PRODUCT": torch.mul}
+_STEP: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "SUM": torch.add,
+    "AVG": torch.add,
+    "PRODUCT": torch.mul,
+}
 _REDUCED = ("allreduce", "allreduce_coalesced", "reduce")
 _SCATTERED = ("_reduce_scatter_base", "reduce_scatter_single", "reduce_scatter")
 
 
-def rank_order(inner: Any, size: int, rank: int, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch | None:
+def rank_order(
+    inner: Any, size: int, rank: int, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Launch | None:
     """A launcher for the reductions whose order matters; None for everything else."""
     name = reduce_name(args, kwargs)
     if name not in _STEP or method not in (*_REDUCED, *_SCATTERED):

@@ -12,7 +12,9 @@ _hidden: tuple[str, ...] = (os.path.dirname(os.path.dirname(os.path.abspath(__fi
 
 
 def configure(labels: dict[str, str], hidden: tuple[str, ...]) -> None:
-    """`labels` names source files for people ("In[3]" for a notebook cell); `hidden` are path prefixes that are not user code."""
+    """`labels` names source files for people ("In[3]" for a notebook cell); `hidden` are path prefixes that are not
+    user code.
+    """
     global _hidden
     _labels.update(labels)
     _hidden += hidden

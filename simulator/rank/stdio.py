@@ -39,8 +39,11 @@ class _NoInput(io.TextIOBase):
     def readable(self) -> bool:
         return True
 
-    def readline(self, *_: Any) -> NoReturn:  # type: ignore[override]
-        raise UsageError("a rank has no keyboard: pdb, breakpoint() and input() cannot work in one of several processes; print instead")
+    def readline(self, *_: Any) -> NoReturn:
+        raise UsageError(
+            "a rank has no keyboard: pdb, breakpoint() and input() cannot work in one of several processes; "
+            "print instead"
+        )
 
 
 def redirect(ctx: Context) -> LineStream:

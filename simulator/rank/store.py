@@ -1,18 +1,20 @@
-"""A torch Store whose dictionary is kept by the coordinator: rendezvous needs no file and no port, and its waits are seen."""
+"""A torch Store whose dictionary is kept by the coordinator: rendezvous needs no file and no port, and its waits are
+seen.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-import torch.distributed as dist
+from torch._C._distributed_c10d import Store
 
 from simulator import wire
 from simulator.rank import context
 from simulator.rank.failures import StoreTimeout
 
 
-class RunStore(dist.Store):
+class RunStore(Store):
     """Called by torch (and, through it, by gloo's C++) for init_process_group, new_group and object collectives."""
 
     def __init__(self) -> None:
@@ -61,7 +63,9 @@ class RunStore(dist.Store):
     def has_extended_api(self) -> bool:
         return False
 
-    def _ask(self, call: str, keys: tuple[str, ...], *, timeout: timedelta | None = None, **details: Any) -> wire.Answer:
+    def _ask(
+        self, call: str, keys: tuple[str, ...], *, timeout: timedelta | None = None, **details: Any
+    ) -> wire.Answer:
         timeout_ns = int((timeout or self._timeout).total_seconds() * 1e9)
         answer = context.get().ask_store(call, keys, timeout_ns=timeout_ns, **details)
         if answer.error:

@@ -1,4 +1,6 @@
-"""The work handle of one operation: announced at issue, launched on gloo when the coordinator says go, finished at wait."""
+"""The work handle of one operation: announced at issue, launched on gloo when the coordinator says go, finished at
+wait.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +9,23 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-import torch.distributed as dist
+from torch._C._distributed_c10d import Work
 
 from simulator import wire
 from simulator.rank import context
 from simulator.rank.failures import failure
 
 #: Starts the real operation; gets the sender's rank in the group (receives from any rank), returns how to finish it.
-Launch = Callable[[int], Callable[[], None]]
+Launch = Callable[[int], Callable[[], object]]
 
 
-class RankWork(dist._Work):  # type: ignore[misc]
+class RankWork(Work):
     """What `async_op=True` returns, and what DDP's C++ reducer holds."""
 
     def __init__(self, number: int, launch: Launch, outputs: list[torch.Tensor]) -> None:
         super().__init__()
         self.number, self._launch, self._outputs = number, launch, outputs
-        self._finish: Callable[[], None] | None = None
+        self._finish: Callable[[], object] | None = None
         self._future: torch.futures.Future[Any] | None = None
         self._error: Exception | None = None
         self._source = -1
@@ -98,7 +100,9 @@ class RankWork(dist._Work):  # type: ignore[misc]
     _source_rank = source_rank
 
     def get_future(self) -> torch.futures.Future[Any]:
-        """A future that is resolved at the wait: in DDP's backward that wait is a callback which runs before the reducer's own."""
+        """A future that is resolved at the wait: in DDP's backward that wait is a callback which runs before the
+        reducer's own.
+        """
         if self._future is None:
             self._future = torch.futures.Future()
             if self.is_done:
@@ -124,7 +128,9 @@ _callback_queued = False
 
 
 def _wait_at_the_end_of_backward() -> None:
-    """Inside backward, wait for outstanding futures in Python before C++ does: DDP waits on them where nothing can be intercepted."""
+    """Inside backward, wait for outstanding futures in Python before C++ does: DDP waits on them where nothing can be
+    intercepted.
+    """
     global _callback_queued
     if _callback_queued:
         return

@@ -1,7 +1,8 @@
 """The forkserver of ranks: torch is imported once, every rank is a fork of it that never ran user code before.
 
-It serves one caller over a socket and lives as long as that socket: when the caller ends, by whatever death, it kills what it started and
-ends too. As a subreaper it also inherits, and kills at the end of a run, whatever a rank left behind.
+It serves one caller over a socket and lives as long as that socket: when the caller ends, by whatever death, it kills
+what it started and ends too. As a subreaper it also inherits, and kills at the end of a run, whatever a rank left
+behind.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Zygote:
         self.wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self.inherited = (self.wake_read, wake_write)
+        self.inherited: tuple[int, ...] = (self.wake_read, wake_write)
 
     def serve(self) -> None:
         self._say(Ready())
@@ -78,7 +79,7 @@ class Zygote:
         with selectors.DefaultSelector() as selector:
             selector.register(self.caller, selectors.EVENT_READ)
             selector.register(self.wake_read, selectors.EVENT_READ)
-            self.inherited += (selector.fileno(),) if hasattr(selector, "fileno") else ()
+            self.inherited += (selector.fileno(),)
             while os.getppid() == parent:
                 for key, _ in selector.select(1.0):
                     if key.fileobj is not self.caller:

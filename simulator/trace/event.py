@@ -23,11 +23,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         op: torch's name (all_reduce, send, ...), or compute, step, kill, slow, skip_collective, exit.
         reduce: reduce op (SUM, AVG, ...) or "".
         peer: global rank of the other side, or the root; -1 for none.
-        bytes: payload as nccl-tests counts it: the whole vector that the collective works on (all_gather: the gathered output;
+        bytes: payload as nccl-tests counts it: the whole vector that the collective works on (all_gather: the gathered
+        output;
             reduce_scatter: the full input); for a message its size.
         issue_ns: the rank called it. start_ns: every member had. end_ns: done. wait_ns: the rank began to wait for it.
         site: where it was called, "file:line" or "In[3]:line"; not part of the digest.
-        status: ok, timeout, mismatch, lost, skipped, pending (issued, never finished); for exit: done, error, killed, ...
+        status: ok, timeout, mismatch, lost, skipped, pending (issued, never finished); for exit: done, error, killed,
+        ...
         detail: free text of local events.
     """
 
@@ -73,7 +75,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     def label(self) -> str:
         """How people speak of it: "all_reduce #3 on group dp", "send to rank 2"."""
         if self.is_p2p:
-            return f"{self.op} {'to' if self.op == 'send' else 'from'} {'rank ' + str(self.peer) if self.peer >= 0 else 'any rank'}"
+            peer = f"rank {self.peer}" if self.peer >= 0 else "any rank"
+            return f"{self.op} {'to' if self.op == 'send' else 'from'} {peer}"
         if not self.is_communication:
             return self.op
         return f"{self.op} #{self.seq}" + ("" if self.group == "default" else f" on group {self.group}")

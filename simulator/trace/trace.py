@@ -32,7 +32,8 @@ class Trace:
         return iter(self.events)
 
     def __repr__(self) -> str:
-        return f"<Trace: {self.world_size} ranks, {len(self)} events, {self.end_ns / 1e6:g} virtual ms, digest {self.digest[:12]}>"
+        size = f"{self.world_size} ranks, {len(self)} events, {self.end_ns / 1e6:g} virtual ms"
+        return f"<Trace: {size}, digest {self.digest[:12]}>"
 
     @property
     def world_size(self) -> int:
@@ -76,10 +77,12 @@ class Trace:
         try:
             header = msgspec.json.decode(lines[0], type=dict[str, Any])
             if header.get("version") != FORMAT_VERSION:
-                raise TraceError(f"{path} is a trace of version {header.get('version')}, this program reads {FORMAT_VERSION}")
+                raise TraceError(
+                    f"{path} is a trace of version {header.get('version')}, this program reads {FORMAT_VERSION}"
+                )
             events = []
             for number, line in enumerate(lines[1:], start=2):  # noqa: B007 - number is for the message
-                events.append(msgspec.json.decode(line, type=Event))  # noqa: PERF401
+                events.append(msgspec.json.decode(line, type=Event))
         except (IndexError, msgspec.DecodeError) as error:
             raise TraceError(f"{path}, line {number}, is not a trace: {error}") from None
         return cls(header, events)

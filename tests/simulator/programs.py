@@ -1,0 +1,224 @@
+"""Programs that ranks run in the tests: plain torch.distributed, as a student would write them."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import simulator
+
+
+def all_reduce_rank() -> torch.Tensor:
+    tensor = torch.full((3,), float(dist.get_rank()))
+    dist.all_reduce(tensor)
+    return tensor
+
+
+def three_all_reduces() -> list[float]:
+    tensor = torch.ones(3)
+    for _ in range(3):
+        dist.all_reduce(tensor)
+    return tensor.tolist()
+
+
+def train(num_steps: int = 5) -> float:
+    """Compute and all_reduce, with named steps."""
+    tensor = torch.ones(4)
+    for _ in simulator.steps(num_steps):
+        simulator.compute(1e-3)
+        dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
+    return float(tensor[0])
+
+
+def ring_shift() -> float:
+    """Pass a number once around the ring with isend and recv."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    value = torch.tensor([float(rank)])
+    for _ in simulator.steps(size):
+        simulator.compute(1e-6)
+        arrived = torch.empty(1)
+        work = dist.isend(value, (rank + 1) % size)
+        dist.recv(arrived, (rank - 1) % size)
+        work.wait()
+        value = arrived
+    return float(value)
+
+
+def everyone_receives_first() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.recv(torch.empty(1), (rank - 1) % size)
+    dist.send(torch.ones(1), (rank + 1) % size)
+
+
+def everyone_sends_first() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.send(torch.ones(1), (rank + 1) % size)
+    dist.recv(torch.empty(1), (rank - 1) % size)
+
+
+def other_shape_on_rank_2() -> None:
+    dist.all_reduce(torch.ones(4 if dist.get_rank() == 2 else 3))
+
+
+def other_dtype_on_rank_2() -> None:
+    dist.all_reduce(torch.ones(3, dtype=torch.float64 if dist.get_rank() == 2 else torch.float32))
+
+
+def other_reduce_op_on_rank_2() -> None:
+    dist.all_reduce(torch.ones(3), op=dist.ReduceOp.MAX if dist.get_rank() == 2 else dist.ReduceOp.SUM)
+
+
+def other_root_on_rank_2() -> None:
+    dist.broadcast(torch.ones(3), src=1 if dist.get_rank() == 2 else 0)
+
+
+def other_operation_on_rank_2() -> None:
+    tensor = torch.ones(3)
+    if dist.get_rank() == 2:
+        dist.broadcast(tensor, src=0)
+    else:
+        dist.all_reduce(tensor)
+
+
+def shapes_without_majority() -> None:
+    dist.all_reduce(torch.ones(3 + dist.get_rank() % 2))
+
+
+def uneven_end() -> None:
+    for _ in range(2 if dist.get_rank() == 0 else 3):
+        dist.all_reduce(torch.ones(1))
+
+
+def fails_on_rank_1() -> None:
+    if dist.get_rank() == 1:
+        raise ValueError("bad data")
+    dist.all_reduce(torch.ones(1))
+
+
+def exits_on_rank_1() -> None:
+    dist.all_reduce(torch.ones(1))
+    if dist.get_rank() == 1:
+        os._exit(3)
+    dist.all_reduce(torch.ones(1))
+
+
+def calls_sys_exit_on_rank_1() -> None:
+    if dist.get_rank() == 1:
+        sys.exit(0)
+    dist.barrier()
+
+
+def spins_on_rank_1() -> None:
+    if dist.get_rank() == 1:
+        while True:
+            pass
+    dist.barrier()
+
+
+def skips_new_group_on_rank_1() -> None:
+    if dist.get_rank() != 1:
+        dist.new_group([0, 1])
+    dist.barrier()
+
+
+def survives_a_lost_peer() -> str:
+    """Survivors catch the loss and go on in a smaller group."""
+    for _ in simulator.steps(3):
+        try:
+            dist.all_reduce(torch.ones(1))
+        except dist.DistBackendError as error:
+            return type(error).__name__
+    return "nobody was lost"
+
+
+def receives_from_anyone() -> list[int]:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if rank == 0:
+        buffer = torch.empty(1)
+        return [dist.recv(buffer) for _ in range(size - 1)]
+    simulator.compute(1e-3 * (size - rank))
+    dist.send(torch.ones(1), 0)
+    return []
+
+
+def polls_until_done() -> int:
+    simulator.compute(1e-4 * dist.get_rank())
+    work = dist.all_reduce(torch.ones(1), async_op=True)
+    polls = 0
+    while not work.is_completed():
+        polls += 1
+    work.wait()
+    return polls
+
+
+def adds_in_the_store() -> int:
+    simulator.compute(1e-3 * (dist.get_world_size() - dist.get_rank()))
+    return dist.distributed_c10d._get_default_store().add("counter", 1)
+
+
+def subgroups_and_objects() -> tuple[float, list[int]]:
+    group = dist.new_group([0, 1])
+    tensor = torch.ones(1)
+    if dist.get_rank() < 2:
+        dist.all_reduce(tensor, group=group)
+    ranks: list[int] = [0] * dist.get_world_size()
+    dist.all_gather_object(ranks, dist.get_rank())
+    return float(tensor), ranks
+
+
+def ddp(num_steps: int = 4) -> list[torch.Tensor]:
+    """A small model under DistributedDataParallel with several buckets."""
+    torch.manual_seed(dist.get_rank())
+    model = nn.Sequential(*[nn.Linear(32, 32) for _ in range(6)])
+    wrapped = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.01)
+    optimizer = torch.optim.AdamW(wrapped.parameters(), 1e-3)
+    for _ in range(num_steps):
+        simulator.compute(1e-3)
+        wrapped(torch.randn(4, 32)).pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def sum_in_buckets(bucket: int) -> torch.Tensor:
+    """The same numbers, reduced in pieces of `bucket` elements."""
+    values = torch.randn(1000, generator=torch.Generator().manual_seed(dist.get_rank()))
+    for piece in values.split(bucket):
+        dist.all_reduce(piece)
+    return values
+
+
+def prints_in_turn() -> None:
+    for step in range(2):
+        simulator.compute(1e-3 * (1 + dist.get_world_size() - dist.get_rank()))
+        print("step", step)
+        dist.barrier()
+
+
+def reads_the_keyboard() -> None:
+    input("name? ")
+
+
+def returns_a_function() -> object:
+    return lambda: 3
+
+
+def leaves_a_child() -> int:
+    """Start a process in a session of its own, that nobody ends."""
+    import subprocess
+
+    return subprocess.Popen(["sleep", "600"], start_new_session=True).pid
+
+
+def draws_random_numbers() -> list[float]:
+    import random
+
+    import numpy
+
+    return [random.random(), float(numpy.random.rand()), float(torch.rand(1))]
+
+
+def seen_arguments(*args: object) -> list[object]:
+    return list(args)

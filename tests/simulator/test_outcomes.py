@@ -1,0 +1,104 @@
+"""Every way a run can end, with the culprits named: on three and four ranks, never only two."""
+
+import re
+
+import pytest
+
+import simulator
+from tests.simulator import programs
+
+
+def outcome(program, world_size, **options):
+    return simulator.run(program, world_size, echo=False, **options).outcome
+
+
+@pytest.mark.parametrize("world_size", [3, 4])
+@pytest.mark.parametrize(
+    ("program", "name", "ranks", "words"),
+    [
+        (programs.everyone_receives_first, "CollectiveTimeout", (), "Everyone receives and nobody sends"),
+        (programs.everyone_sends_first, "CollectiveTimeout", (), "Everyone sends and nobody receives"),
+        (programs.uneven_end, "CollectiveTimeout", (0,), "rank 0 has finished"),
+        (programs.skips_new_group_on_rank_1, "CollectiveTimeout", (), "another rank never came"),
+        (programs.other_shape_on_rank_2, "CollectiveMismatch", (2,), "float32\\[4\\]"),
+        (programs.other_dtype_on_rank_2, "CollectiveMismatch", (2,), "float64\\[3\\]"),
+        (programs.other_reduce_op_on_rank_2, "CollectiveMismatch", (2,), "MAX"),
+        (programs.other_root_on_rank_2, "CollectiveMismatch", (2,), "src=1"),
+        (programs.other_operation_on_rank_2, "CollectiveMismatch", (2,), "broadcast"),
+        (programs.fails_on_rank_1, "RankFailed", (1,), "ValueError: bad data"),
+        (programs.exits_on_rank_1, "RankFailed", (1,), "exit status 3"),
+        (programs.calls_sys_exit_on_rank_1, "RankFailed", (1,), "sys.exit"),
+    ],
+)
+def test_outcomes_name_class_and_culprit(program, name, ranks, words, world_size):
+    found = outcome(program, world_size)
+    assert found.name == name
+    if name != "CollectiveTimeout" or ranks:
+        assert found.ranks == ranks
+    assert re.search(words, found.text), found.text
+
+
+def test_a_tie_blames_everybody():
+    found = outcome(programs.shapes_without_majority, 4)
+    assert found.name == "CollectiveMismatch"
+    assert found.ranks == (0, 1, 2, 3)
+    assert "without a majority" in found.text
+
+
+def test_a_skipped_collective_pairs_the_next_one_and_hangs_later():
+    run = simulator.run(programs.three_all_reduces, 3, faults="skip_collective(rank=2, collective=1)", echo=False)
+    assert run.outcome.name == "CollectiveTimeout"
+    assert run.outcome.ranks == (2,)
+    assert run.fired == ("skip_collective(rank=2, collective=1)",)
+    assert "rank 2 has finished" in run.outcome.text
+
+
+def test_a_planned_kill_is_a_lost_peer():
+    run = simulator.run(programs.train, 4, faults="kill(rank=2, step=3)", echo=False)
+    assert run.outcome.name == "PeerLost"
+    assert run.outcome.ranks == run.lost == (2,)
+    assert run.outcome.step == 3
+    assert "killed at step 3" in run.outcome.text
+    assert [e.status for e in run.trace.of_rank(0) if e.op == "all_reduce"] == ["ok", "ok", "ok", "lost"]
+
+
+def test_survivors_that_go_on_complete_the_run():
+    run = simulator.run(programs.survives_a_lost_peer, 3, faults="kill(rank=1, step=1)", echo=False)
+    assert run.ok
+    assert run.lost == (1,)
+    assert run.results == ["PeerLost", None, "PeerLost"]
+    assert "killed by the plan" in run.outcome.text
+
+
+def test_a_fault_that_never_acts_makes_the_run_inconclusive():
+    run = simulator.run(programs.train, 3, faults="kill(rank=2, step=99)", echo=False)
+    assert run.outcome.name == "Completed"
+    assert run.inconclusive
+    assert not run.ok
+    assert run.not_fired == ("kill(rank=2, step=99)",)
+    with pytest.raises(simulator.UsageError, match="inconclusive"):
+        run.raise_for_outcome()
+
+
+def test_a_spinning_rank_is_found_by_its_processor_time():
+    found = outcome(programs.spins_on_rank_1, 3, cpu_limit_s=0.5)
+    assert found.name == "NoProgress"
+    assert found.ranks == (1,)
+    assert "while True" in found.text or "pass" in found.text
+
+
+def test_a_hang_costs_virtual_half_an_hour():
+    run = simulator.run(programs.everyone_receives_first, 4, echo=False)
+    exits = [e.end_ns for e in run.trace if e.op == "exit"]
+    assert exits == [1_800_000_000_000] * 4
+
+
+def test_explain_has_tape_and_replay_line():
+    told = outcome(programs.uneven_end, 3).explain().splitlines()
+    assert told[-4].endswith("all_reduce #0 -> all_reduce #1 -> finished")
+    assert told[-1] == "replay: simulator.run(uneven_end, world_size=3, seed=0)"
+
+
+def test_the_exception_class_is_torchs():
+    with pytest.raises(simulator.PeerLost, match="killed at step 1"):
+        simulator.run(programs.train, 3, faults="kill(rank=0, step=1)", echo=False).raise_for_outcome()
