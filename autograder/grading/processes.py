@@ -11,10 +11,12 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Collection
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
+_KILL_LIMIT_S = 10.0  # for processes that the kernel cannot end at once
 
 
 def adopt_orphans() -> None:
@@ -58,10 +60,12 @@ def kill_strays(keep: Collection[int]) -> None:
 
 
 def _kill_all(pid: int, keep: Collection[int]) -> None:
-    for _ in range(20):
+    """Kill until two looks in a row find nothing: one look can miss a child whose parent ends while we look."""
+    until = time.monotonic() + _KILL_LIMIT_S
+    clean = 0
+    while clean < 2 and time.monotonic() < until:
         below = [p for p in descendants(pid) if p not in keep]
-        if not below:
-            return
+        clean = 0 if below else clean + 1
         for child in below:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(child, signal.SIGKILL)
