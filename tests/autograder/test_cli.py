@@ -1,0 +1,117 @@
+"""The command line: sentences for errors, exit codes 0, 1 and 2, and the same result as everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from autograder import progress
+from autograder.cli import cli, main
+from tests.autograder.small import EXERCISE, RIGHT, cell
+from tests.autograder.test_extract import notebook
+
+NOTEBOOK = Path("labs/lab2/lab2.ipynb")
+
+
+@pytest.fixture
+def here(small: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small built course as the current folder."""
+    monkeypatch.chdir(small)
+    return small
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def shell(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, as a student runs it."""
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    command = [sys.executable, "-m", "autograder.cli", *arguments]
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=100)
+
+
+def test_help_lists_every_command_without_loading_any() -> None:
+    code = (
+        "import sys; from autograder.cli import cli; cli(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for command in ("build", "check", "grade", "hint", "status"):
+        assert f"\n  {command} " in shown
+    for module in ("torch", "numpy", "jupytext", "nbgrader", "matplotlib"):
+        assert f"'{module}'" not in shown
+
+
+def test_status_says_what_is_done_and_what_is_next(here: Path) -> None:
+    first = call("status")
+    assert first.exit_code == 0
+    assert f"· not checked yet: {EXERCISE}" in first.output
+    assert "lab3: Lab three (planned)" in first.output
+    assert f"next: {EXERCISE}, in labs/lab2/lab2.ipynb" in first.output
+    done = progress.ExerciseProgress(checks=2, ever_passed=True)
+    progress.save(here, progress.Progress().with_exercise(EXERCISE, done))
+    second = call("status")
+    assert f"✓ passed: {EXERCISE}" in second.output
+    assert "Everything that is here so far is done." in second.output
+
+
+def test_build_check_exits_with_one_when_something_differs(here: Path) -> None:
+    assert call("build").output == "nothing changed\n"
+    assert call("build", "--check").exit_code == 0
+    NOTEBOOK.write_text("edited")
+    differing = call("build", "--check")
+    assert differing.exit_code == 1
+    assert "labs/lab2/lab2.ipynb differs from what its sources give" in differing.output
+    assert NOTEBOOK.read_text() == "edited"
+    assert call("build", "--nbgrader", "nb", "--reference", "ref").exit_code == 0
+    assert NOTEBOOK.read_bytes() == Path("nb/lab2/lab2.ipynb").read_bytes()
+    assert {p.name for p in Path("ref").iterdir()} == {"start.ipynb", "lab2.ipynb"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["check", "lab2/tree"], f"there is no exercise 'lab2/tree'; the exercises are {EXERCISE}"),
+        (["check", EXERCISE, "--notebook", "gone.ipynb"], "gone.ipynb cannot be read: No such file or directory"),
+        (["check", EXERCISE, "--notebook", "course.yaml"], "it is no valid JSON"),
+        (["hint", "lab9/x"], "there is no exercise 'lab9/x'"),
+    ],
+)
+def test_unusable_input_is_one_sentence_and_exit_code_two(
+    arguments: list[str], said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as error:
+        main(arguments)
+    shown = capsys.readouterr()
+    assert error.value.code == 2
+    assert said in shown.err
+    assert len(shown.err.splitlines()) == 1
+    assert shown.out == ""
+
+
+def test_checking_the_untouched_notebook_then_a_hint(here: Path) -> None:
+    checked = call("check", EXERCISE)
+    assert checked.exit_code == 1
+    assert "The cell is still the starter" in checked.output
+    assert f"`lockstep hint {EXERCISE}`" in checked.output
+    assert "Hint 1 of 4 for the finding 'unfinished'" in call("hint", EXERCISE).output
+
+
+def test_a_check_in_a_real_process(small: Path) -> None:
+    (small / NOTEBOOK).write_bytes(notebook((RIGHT, "ring-all-reduce")))
+    passed = shell(small, "check", EXERCISE)
+    assert (passed.returncode, passed.stderr) == (0, "")
+    assert "passed, 3 of 3 points" in passed.stdout
+    assert progress.load(small).of(EXERCISE).ever_passed
+
+    (small / NOTEBOOK).write_bytes(notebook((cell("dist.recv(tensor)"), "ring-all-reduce")))
+    failed = shell(small, "check", EXERCISE, "--json", "--case", "w2-n1-int64-ramp")
+    assert (failed.returncode, failed.stderr) == (1, "")
+    assert [f["key"] for f in json.loads(failed.stdout)["findings"]] == ["deadlock"]
+    assert progress.load(small).of(EXERCISE).checks == 1  # one case is not recorded

@@ -1,0 +1,87 @@
+"""check() and hint() inside IPython: which cell counts, what is shown, what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import autograder
+from autograder import notebook, progress
+from autograder.errors import LabError
+from autograder.grading import JobHost
+from tests.autograder import test_extract
+from tests.autograder.small import EXERCISE, RIGHT, cell
+
+UNKNOWN_NAME = cell("helper(tensor)")
+
+
+@pytest.fixture
+def shell(small: Path, host: JobHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    """An IPython shell in a small course, with the session's job process."""
+    monkeypatch.chdir(small / "labs" / "lab2")
+    monkeypatch.setattr(notebook, "_host", host)
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    shell.history_manager.enabled = False
+    shell.run_cell("from autograder import check, hint\ndist = None", store_history=True)
+    yield shell
+    InteractiveShell.clear_instance()
+
+
+def run(shell: InteractiveShell, source: str) -> Any:
+    return shell.run_cell(source, store_history=True).result
+
+
+def test_the_cell_that_ran_last_is_checked(shell: InteractiveShell, small: Path) -> None:
+    run(shell, RIGHT)
+    run(shell, UNKNOWN_NAME)
+    run(shell, "helper = print")
+    view = run(shell, f'check("{EXERCISE}")')
+    assert [f.key for f in view.result.findings] == ["name-only-in-kernel"]
+    shown = view._repr_mimebundle_()
+    assert "helper" in shown["text/plain"]
+    assert "exists only in your kernel" in shown["text/html"]
+    assert f'hint("{EXERCISE}")' in shown["text/plain"]
+    assert progress.load(small).of(EXERCISE).findings == ("name-only-in-kernel",)
+
+    hint = run(shell, f'hint("{EXERCISE}")')
+    assert "Hint 1 of 4 for the finding 'name-only-in-kernel'" in hint._repr_mimebundle_()["text/markdown"]
+
+    run(shell, RIGHT)
+    assert run(shell, f'check("{EXERCISE}")').result.passed
+
+
+def test_without_a_run_cell_the_saved_notebook_counts(
+    shell: InteractiveShell, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = small / "mine.ipynb"
+    saved.write_bytes(test_extract.notebook((UNKNOWN_NAME, None)))
+    monkeypatch.setenv("JPY_SESSION_NAME", str(saved))
+    view = run(shell, f'check("{EXERCISE}")')
+    assert [f.key for f in view.result.findings] == ["name-only-in-kernel"]
+    assert "was not run in this kernel" in repr(view)
+
+    monkeypatch.setenv("JPY_SESSION_NAME", "gone.ipynb")
+    assert [f.key for f in run(shell, f'check("{EXERCISE}")').result.findings] == ["unfinished"]
+
+
+def test_an_unknown_exercise_is_a_sentence_without_a_traceback(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = shell.run_cell('check("lab2/tree")')
+    assert isinstance(result.error_in_exec, LabError)
+    shown = capsys.readouterr()
+    assert "there is no exercise 'lab2/tree'" in shown.out + shown.err
+    assert "Traceback" not in shown.out + shown.err
+
+
+def test_outside_ipython_the_saved_notebook_is_checked(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    InteractiveShell.clear_instance()
+    monkeypatch.chdir(small)
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    assert "still the starter" in repr(autograder.check(EXERCISE))
+    assert "Hint 1 of 4 for the finding 'unfinished'" in repr(autograder.hint(EXERCISE))
