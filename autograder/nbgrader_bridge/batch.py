@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean, median
 
 from autograder import report
@@ -33,24 +34,37 @@ class Row:
 
 
 def grade_all(
-    folder: CourseFolder, pipeline: Pipeline, assignment: str, submissions: list[Submission], say: Say
+    folder: CourseFolder,
+    pipeline: Pipeline,
+    assignment: str,
+    submissions: list[Submission],
+    say: Say,
+    *,
+    again: bool = False,
 ) -> Iterator[Row]:
-    """Grades the submissions in order; yields a row as soon as its submission is done."""
+    """Grades the submissions in order; yields a row as soon as its submission is done.
+
+    Args:
+        say: called with each piece of a progress line, and whether the line ends.
+        again: also grade what is graded and unchanged.
+    """
     width = max(len(submission.student) for submission in submissions)
     for number, submission in enumerate(submissions, start=1):
         say(f"{number:>{len(str(len(submissions)))}}/{len(submissions)}  {submission.student:<{width}}  ", False)
         try:
-            row = _grade(folder, pipeline, assignment, submission)
+            row = _grade(folder, pipeline, assignment, submission, again)
         except LabError as error:
             row = Row(submission.student, None, new=True, problem=str(error))
         say(_line(row), True)
         yield row
 
 
-def _grade(folder: CourseFolder, pipeline: Pipeline, assignment: str, submission: Submission) -> Row:
+def _grade(folder: CourseFolder, pipeline: Pipeline, assignment: str, submission: Submission, again: bool) -> Row:
     student = submission.student
     intake.bring_in(folder, submission, assignment)
-    before = _entered(folder, student, assignment)
+    before = "" if again else _entered(folder, student, assignment)
+    if again:
+        folder.sealed(student, assignment).unlink(missing_ok=True)
     sealed = seal.ensure(folder, student, assignment)
     _write_report(folder, sealed)
     digest = seal.file_digest(folder, student, assignment)
@@ -65,16 +79,23 @@ def _grade(folder: CourseFolder, pipeline: Pipeline, assignment: str, submission
 
 
 def _entered(folder: CourseFolder, student: str, assignment: str) -> str:
-    """SHA-256 of the seal whose points are in the gradebook, "" if none are."""
+    """SHA-256 of the seal whose points are in the gradebook; "" if none are, or if the time of the hand-in changed."""
     import nbformat
 
     from autograder.nbgrader_bridge.preprocessors import OURS
 
     try:
+        if _time(folder.autograded(student, assignment)) != _time(folder.submitted(student, assignment)):
+            return ""
         graded = nbformat.read(folder.autograded(student, assignment) / f"{assignment}.ipynb", as_version=4)
     except (OSError, ValueError):
         return ""
     return str(graded.metadata.get(OURS, {}).get("seal", ""))
+
+
+def _time(place: Path) -> str:
+    path = place / "timestamp.txt"
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _write_report(folder: CourseFolder, sealed: seal.Seal) -> None:
@@ -85,7 +106,7 @@ def _write_report(folder: CourseFolder, sealed: seal.Seal) -> None:
 
 def _line(row: Row) -> str:
     if row.result is None:
-        return f"not graded: {row.problem}"
+        return "not graded, see below"
     points = f"{row.result.points:g} / {row.result.max_points:g}"
     return f"{points:>9}  {'' if row.new else '(unchanged) '}{row.problem or _missed(row.result)}".rstrip()
 

@@ -14,11 +14,12 @@ from autograder.nbgrader_bridge.folder import CourseFolder
 if TYPE_CHECKING:
     from autograder.nbgrader_bridge.pipeline import Pipeline
 
+DEFAULT_COURSE = Path("grading")
 _COURSE = click.option(
     "--course",
     "course_dir",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path("grading"),
+    default=DEFAULT_COURSE,
     show_default=True,
     help="The course folder: gradebook, submissions, sealed results. Made when it is missing.",
 )
@@ -60,17 +61,18 @@ def grade(
         found = [submission for submission in found if submission.student == only]
         if not found:
             raise BridgeError(f"There is no submission of {only}.")
-        folder.sealed(only, lab).unlink(missing_ok=True)
     rows: list[batch.Row] = []
     try:
-        rows.extend(batch.grade_all(folder, pipeline, lab, found, lambda text, end: click.echo(text, nl=end)))
+        rows.extend(batch.grade_all(folder, pipeline, lab, found, _say, again=only is not None))
     except KeyboardInterrupt:
         click.echo(f"\nInterrupted: {len(rows)} of {len(found)} are done. The same command continues.", err=True)
         ctx.exit(1)
     click.echo()
     for line in batch.summary(rows, lab):
         click.echo(line)
-    click.echo(f"reports: {folder.root / 'reports'}\nnext: lockstep nbgrader feedback, lockstep nbgrader export")
+    where = "" if course_dir == DEFAULT_COURSE else f" --course {course_dir}"
+    click.echo(f"reports: {folder.root / 'reports'}")
+    click.echo(f"next: lockstep nbgrader feedback{where}, lockstep nbgrader export{where}")
     ctx.exit(1 if any(row.problem for row in rows) else 0)
 
 
@@ -168,6 +170,10 @@ def export(course_dir: Path, assignment: str | None, to: Path | None) -> None:
     lab, folder = _lab(assignment), CourseFolder.at(course_dir)
     path = to or Path(f"{lab}.csv")
     click.echo(f"{lab}: {_open(folder, lab).export(lab, path)} rows in {path}")
+
+
+def _say(text: str, end: bool) -> None:
+    click.echo(text, nl=end)
 
 
 def _lab(assignment: str | None) -> str:

@@ -7,7 +7,6 @@ followed, since they could name any file of the instructor.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,16 +86,18 @@ def bring_in(folder: CourseFolder, submission: Submission, assignment: str) -> N
         BridgeError: nbgrader cannot carry the student's name, or the file cannot be copied.
     """
     check_student_name(submission.student)
-    target = folder.submitted(submission.student, assignment) / f"{assignment}.ipynb"
+    place = folder.submitted(submission.student, assignment)
     try:
+        place.mkdir(parents=True, exist_ok=True)
         data = submission.notebook.read_bytes() if submission.notebook else b""
-        if target.is_file() and target.read_bytes() == data:
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-        for name in _STAMPS:
-            stamp = submission.notebook.parent / name if submission.notebook else None
-            if stamp and stamp.is_file() and not stamp.is_symlink() and not (target.parent / name).exists():
-                shutil.copyfile(stamp, target.parent / name)
+        _write(place / f"{assignment}.ipynb", data)
+        for stamp in (submission.notebook.parent / name for name in _STAMPS) if submission.notebook else ():
+            if stamp.is_file() and not stamp.is_symlink():
+                _write(place / stamp.name, stamp.read_bytes())
     except OSError as error:
         raise BridgeError(f"{submission.student}: the submission cannot be copied: {error.strerror}.") from error
+
+
+def _write(path: Path, data: bytes) -> None:
+    if not path.is_file() or path.read_bytes() != data:
+        path.write_bytes(data)

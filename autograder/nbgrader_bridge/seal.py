@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import hmac
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,7 @@ from autograder.results import CheckResult, Finding, NotebookResult, Params, Par
 
 FORMAT = 1
 NOT_GRADED = "not-graded"  # key of the finding that says why a notebook got 0 points unseen
+_LOG = logging.getLogger(__name__)
 Grade = Callable[[bytes, str, Params], NotebookResult]
 
 
@@ -150,6 +152,7 @@ def _grade(folder: CourseFolder, student: str, assignment: str, grade: Grade | N
     except Exception as error:
         # Ours, not the student's: the batch goes on, and the next grading tries this submission again.
         broken = True
+        _LOG.exception("grading %s/%s failed: please report this", student, assignment)
         words = f"The grader itself failed on this notebook ({type(error).__name__}). Your instructor must look at it."
         result = nothing(assignment, words)
     return Seal(
@@ -181,7 +184,7 @@ def nothing(assignment: str, reason: str) -> NotebookResult:
         lab=assignment,
         notebook=f"{assignment}.ipynb",
         exercises=exercises,
-        notes=[reason],
+        notes=[],
         points=0.0,
         max_points=lab.max_points,
     )

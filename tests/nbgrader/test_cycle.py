@@ -46,8 +46,7 @@ class Cycle(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def cycle(place: Path, lockstep: Lockstep) -> Cycle:
-    course = place / "course"
+def cycle(place: Path, course: Path, lockstep: Lockstep) -> Cycle:
     wrong = notebooks.mutant("wrong_at_three_ranks")
     handed_in = {"hal": notebooks.hostile(), "rita": notebooks.reference(), "wim": wrong, "una": notebooks.released()}
 
@@ -56,7 +55,6 @@ def cycle(place: Path, lockstep: Lockstep) -> Cycle:
         assert result.exit_code == 0, (args, result.output, result.exception)
         return result.output
 
-    step("nbgrader", "generate")
     step("nbgrader", "release")
     for student in STUDENTS:
         home = place / "homes" / student
@@ -161,7 +159,7 @@ def test_a_second_grading_from_nothing_gives_the_same_bytes(cycle: Cycle, lockst
     """Another course folder, another layout of the submissions, the same seed: the same result file."""
     source = cycle.course / "submitted" / "wim" / "lab2" / "lab2.ipynb"
     notebooks.write(cycle.place / "loose" / "wim.ipynb", source.read_text())
-    other, seed = cycle.place / "other", cycle.course / "grading_seed"
+    other, seed = cycle.place / "other", cycle.course / "grading_seed"  # `grade` makes the new course folder
     result = lockstep("grade", cycle.place / "loose", "--course", other, "--seed-file", seed)
     assert result.exit_code == 0, result.output
     assert not (other / "grading_seed").exists()
