@@ -1,0 +1,46 @@
+"""Start 4 ranks, one all_reduce, end: a warm run against torch.multiprocessing.spawn doing the same."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+
+import simulator
+
+
+def main(*, quick: bool) -> bool:
+    simulator.run(_all_reduce, 4, echo=False)  # warm
+    ours = statistics.median(_seconds(lambda: simulator.run(_all_reduce, 4, echo=False)) for _ in range(20))
+    spawn = statistics.median(_seconds(_spawn) for _ in range(1 if quick else 5))
+    print(f"warm run {ours:.3f} s, torch.multiprocessing.spawn {spawn:.2f} s: {spawn / ours:.0f} times faster")
+    return spawn / ours >= 20
+
+
+def _seconds(action: object) -> float:
+    began = time.perf_counter()
+    action()  # type: ignore[operator]
+    return time.perf_counter() - began
+
+
+def _all_reduce() -> float:
+    import torch
+    import torch.distributed as dist
+
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    return float(tensor)
+
+
+def _spawn() -> None:
+    import torch.multiprocessing
+
+    with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+        torch.multiprocessing.spawn(_spawned, args=(folder,), nprocs=4)
+
+
+def _spawned(rank: int, folder: str) -> None:
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=4)
+    _all_reduce()
