@@ -30,11 +30,11 @@ def hello() -> str:
 # You should see a list of three greetings, from ranks 0, 1 and 2. Then the tools work and you can go on.
 # If you see an error instead, run `lockstep doctor` in a terminal: it says what is missing.
 #
-# ## 2. This function runs N times; only what it returns comes back (3 minutes)
+# ## 2. What a rank is (3 minutes)
 #
-# `simulator.run(fn, world_size=3)` starts three processes. Each one runs the whole of `fn`. The processes are called
-# **ranks** and are numbered from 0; their number is the **world size**. Ranks share no variables, neither with each
-# other nor with this notebook.
+# **The function runs N times, and only what it returns comes back.** `simulator.run(fn, world_size=3)` starts three
+# processes. Each one runs the whole of `fn`. The processes are called **ranks** and are numbered from 0; their number
+# is the **world size**. Ranks share no variables, neither with each other nor with this notebook.
 #
 # Before you run the next cell, guess: what does each rank print, and what is `counter` in this notebook afterwards?
 

@@ -9,7 +9,8 @@ import pytest
 
 from autograder import course, lab_file
 from autograder.build import source as build_source
-from autograder.grading import CheckResult, JobHost, Params, check_exercise
+from autograder.build import tree
+from autograder.grading import CheckResult, JobHost, Params, check_exercise, grade_notebook
 from autograder.hints import STAGES
 from tests.course.harness import ROOT, Solution, solutions
 
@@ -98,6 +99,16 @@ def test_the_starter_gets_nothing_and_is_told_why(exercise: str, host: JobHost) 
     result = check_exercise(starter, exercise, host=host, root=ROOT)
     assert (result.points, result.passed) == (0.0, False)
     assert [finding.key for finding in result.findings] == ["unfinished"]
+
+
+@pytest.mark.parametrize("lab", [lab.id for lab in course.load(ROOT).labs() if lab.exercises])
+def test_the_grader_gives_the_untouched_notebook_nothing_and_the_reference_everything(lab: str) -> None:
+    untouched = grade_notebook(ROOT / "labs" / lab / f"{lab}.ipynb", lab, PARAMS[1], root=ROOT)
+    assert untouched.points == 0.0
+    assert all("still the starter" in exercise.findings[0].text for exercise in untouched.exercises)
+    solved = grade_notebook(tree.solution_notebook(ROOT, lab), lab, PARAMS[1], root=ROOT)
+    assert solved.points == solved.max_points == course.load(ROOT).lab(lab).max_points
+    assert solved.notes == []
 
 
 def test_there_are_enough_mutants_and_variants() -> None:
