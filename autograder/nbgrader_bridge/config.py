@@ -79,10 +79,11 @@ def load(folder: CourseFolder) -> Config:
     """The course folder's nbgrader_config.py, with the instructor's own settings."""
     from traitlets.config.loader import PyFileConfigLoader
 
-    from autograder.nbgrader_bridge.folder import CONFIG_NAME
+    from autograder.nbgrader_bridge.folder import CONFIG_NAME, SEED_NAME
 
     config = PyFileConfigLoader(CONFIG_NAME, path=str(folder.root)).load_config()
-    config.SealedResults.seed_file = str(folder.seed_file)
+    if folder.seed_file != folder.root / SEED_NAME:
+        config.SealedResults.seed_file = str(folder.seed_file)
     return config
 
 

@@ -10,6 +10,7 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 
+from autograder.grading.extract import MAX_BYTES
 from autograder.nbgrader_bridge.rebuild import salvage
 
 
@@ -24,8 +25,10 @@ class TolerantExporter(NotebookExporter):
 
 def _read(file_stream: Any) -> NotebookNode:
     try:
-        text = file_stream.read()
+        text = file_stream.read(MAX_BYTES + 1)
     except UnicodeError:
+        return salvage(None)
+    if len(text) > MAX_BYTES:  # the grader does not read it either
         return salvage(None)
     try:
         with warnings.catch_warnings():  # about cell ids that a copy repeats: Rebuild gives new ones

@@ -55,7 +55,7 @@ class CourseFolder:
         return (self.root / CONFIG_NAME).is_file()
 
     def create(self) -> bool:
-        """Makes what is missing: folders, configuration, seed. Returns whether the course folder is new.
+        """Makes what is missing: folders, configuration, its own seed. Returns whether the course folder is new.
 
         Raises:
             BridgeError: the folder cannot be written, or holds something else.
@@ -71,7 +71,8 @@ class CourseFolder:
                 (self.root / name).mkdir(parents=True, exist_ok=True)
             if new:
                 (self.root / CONFIG_NAME).write_text(_CONFIG_TEXT, encoding="utf-8")
-            self._create_seed()
+            if self.seed_file == self.root / SEED_NAME:  # a seed kept elsewhere must exist: a typo makes no new one
+                self._create_seed()
         except OSError as error:
             raise BridgeError(f"The course folder {self.root} cannot be written: {error.strerror}.") from error
         return new

@@ -14,7 +14,6 @@ import hashlib
 import hmac
 import logging
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -28,7 +27,6 @@ from autograder.results import CheckResult, Finding, NotebookResult, Params, Par
 FORMAT = 1
 NOT_GRADED = "not-graded"  # key of the finding that says why a notebook got 0 points unseen
 _LOG = logging.getLogger(__name__)
-Grade = Callable[[bytes, str, Params], NotebookResult]
 
 
 class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,11 +42,8 @@ class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     mac: str = ""
 
 
-def ensure(folder: CourseFolder, student: str, assignment: str, grade: Grade | None = None) -> Seal:
+def ensure(folder: CourseFolder, student: str, assignment: str) -> Seal:
     """The fresh seal of a submission: the stored one, or a new one from grading it now.
-
-    Args:
-        grade: replaces `autograder.grading.grade_notebook`.
 
     Raises:
         BridgeError: the submission or the seed cannot be read.
@@ -56,7 +51,7 @@ def ensure(folder: CourseFolder, student: str, assignment: str, grade: Grade | N
     try:
         return fresh(folder, student, assignment)
     except StaleSeal:
-        return _store(folder, _grade(folder, student, assignment, grade))
+        return _store(folder, _grade(folder, student, assignment))
 
 
 def fresh(folder: CourseFolder, student: str, assignment: str) -> Seal:
@@ -82,8 +77,10 @@ def fresh(folder: CourseFolder, student: str, assignment: str) -> Seal:
 
 
 def reason(seal: Seal) -> str:
-    """Why the notebook could not be graded, "" if it could."""
+    """Why somebody should look at the submission: it could not be graded, or not to its end. "" if all is well."""
     findings = [finding for exercise in seal.result.exercises for finding in exercise.findings]
+    if any(finding.key == "deadline" for finding in findings):
+        return f"Stopped at the deadline. If this machine was busy, grade it again: --only {seal.student}"
     return next((finding.text for finding in findings if finding.key == NOT_GRADED), "")
 
 
@@ -138,7 +135,7 @@ def _store(folder: CourseFolder, seal: Seal) -> Seal:
     return sealed
 
 
-def _grade(folder: CourseFolder, student: str, assignment: str, grade: Grade | None) -> Seal:
+def _grade(folder: CourseFolder, student: str, assignment: str) -> Seal:
     from autograder.grading import grade_notebook
 
     data = _submission(folder, student, assignment)
@@ -146,7 +143,7 @@ def _grade(folder: CourseFolder, student: str, assignment: str, grade: Grade | N
     try:
         if not data:
             raise NotebookFileError(f"No notebook called {assignment}.ipynb was handed in.")
-        result = (grade or grade_notebook)(data, assignment, Params(kind="hidden", seed=folder.seed()))
+        result = grade_notebook(data, assignment, Params(kind="hidden", seed=folder.seed()))
     except NotebookFileError as error:
         result = nothing(assignment, str(error))
     except Exception as error:

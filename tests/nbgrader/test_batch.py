@@ -7,11 +7,14 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from autograder import grading
+from autograder.nbgrader_bridge import seal
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.pipeline import Pipeline
+from autograder.results import Finding, NotebookResult, Params
 from tests.nbgrader import notebooks
 from tests.nbgrader.conftest import Lockstep
 
@@ -165,10 +168,43 @@ def test_a_folder_that_is_something_else_is_not_touched(tmp_path: Path, lockstep
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_a_seed_that_others_can_read_is_refused(graded: Any, place: Path, lockstep: Lockstep, tmp_path: Path) -> None:
+def test_a_seed_from_elsewhere_must_exist_and_be_private(
+    graded: Any, place: Path, lockstep: Lockstep, tmp_path: Path
+) -> None:
     seed = tmp_path / "seed"
+    missing = _again(place, lockstep, "--seed-file", str(seed), "--only", "eve")
+    assert "cannot be read" in missing.output
+    assert not seed.exists()
     seed.write_text("not secret\n")
     seed.chmod(0o644)
-    result = _again(place, lockstep, "--seed-file", str(seed), "--only", "ana")
-    assert "chmod 600" in result.output
+    assert "chmod 600" in _again(place, lockstep, "--seed-file", str(seed), "--only", "eve").output
+
+
+def test_a_result_from_another_seed_is_stale(graded: Any, place: Path, lockstep: Lockstep, tmp_path: Path) -> None:
+    seed = tmp_path / "seed"
+    seed.touch(mode=0o600)
+    seed.write_text("another\n")
+    path = place / "course/sealed/ana/lab2.json"
+    before = path.read_bytes()
+    assert "(unchanged)" not in _lines(_again(place, lockstep, "--seed-file", str(seed)).output)["ana"]
+    assert path.read_bytes() != before
     _again(place, lockstep)
+    assert path.read_bytes() == before
+
+
+def test_a_wait_for_the_deadline_needs_a_look(
+    graded: Any, place: Path, lockstep: Lockstep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(data: bytes, lab: str, params: Params) -> NotebookResult:
+        result = seal.nothing(lab, "")
+        late = Finding(key="deadline", title="Stopped at the deadline", text="")
+        return msgspec.structs.replace(
+            result, exercises=[msgspec.structs.replace(each, findings=[late]) for each in result.exercises]
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(grading, "grade_notebook", slow)
+        result = _again(place, lockstep, "--only", "ana")
+    assert "ana: Stopped at the deadline. If this machine was busy, grade it again: --only ana" in result.output
+    assert result.exit_code == 1
+    assert _again(place, lockstep, "--only", "ana").exit_code == 0
