@@ -14,6 +14,7 @@ from nbclient import NotebookClient
 from autograder.build import tree
 from tests.course.harness import ROOT
 
+pytestmark = pytest.mark.timeout(400)  # seconds on an idle machine
 CELL_SECONDS = 100
 
 
