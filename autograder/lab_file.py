@@ -28,6 +28,12 @@ class LabFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     setup: str
     exercises: dict[str, LabExercise]
 
+    def exercise(self, exercise_id: str) -> LabExercise:
+        """The exercise of that id; CourseFileError if the file is older than course.yaml."""
+        if exercise_id not in self.exercises:
+            raise CourseFileError(f"labs/{self.lab}/lab.json does not know {exercise_id}: get it back from the course")
+        return self.exercises[exercise_id]
+
 
 def load(root: Path, lab_id: str) -> LabFile:
     """Read the lab file below the course folder ``root``."""

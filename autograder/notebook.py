@@ -77,7 +77,7 @@ def open_hint(root: Path, exercise_id: str, now_s: float) -> str:
     facts = lab_file.load(root, exercise.id.split("/")[0])
     known = progress.load(root)
     wait_s = course.grading.hints.wait_minutes * 60
-    opened = hints.next_hint(facts.exercises[exercise.id].hints, known.of(exercise.id), now_s, wait_s)
+    opened = hints.next_hint(facts.exercise(exercise.id).hints, known.of(exercise.id), now_s, wait_s)
     if opened.progress is not None:
         after = known.of(exercise.id).with_hint(opened.key, opened.progress)
         progress.save(root, known.with_exercise(exercise.id, after))
@@ -86,7 +86,7 @@ def open_hint(root: Path, exercise_id: str, now_s: float) -> str:
 
 def hint_offer(root: Path, result: CheckResult) -> str:
     """One sentence that says how to get a hint, if there is one for these findings."""
-    known = lab_file.load(root, result.exercise.split("/")[0]).exercises[result.exercise].hints
+    known = lab_file.load(root, result.exercise.split("/")[0]).exercise(result.exercise).hints
     if any(finding.key in known for finding in result.findings):
         return f'Stuck? hint("{result.exercise}") asks you a question about the first finding. It costs nothing.'
     return ""

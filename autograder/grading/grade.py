@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import secrets
 from pathlib import Path
 
 from autograder import course as course_file
@@ -43,12 +44,13 @@ def check_exercise(
     course = course_file.load(root)
     exercise = course.exercise(exercise_id)
     facts = lab_file.load(root, exercise_id.split("/")[0])
-    said = _without_running(source, exercise, facts.exercises[exercise_id].starter)
+    given = facts.exercise(exercise_id)
+    said = _without_running(source, exercise, given.starter)
     if said is not None:
         return _zero(exercise, said)
     assert source is not None
-    assembly = Assembly(exercise_id, facts.setup, source, facts.exercises[exercise_id].starter)
-    request = Request(assembly, exercise, params or Params())
+    assembly = Assembly(exercise_id, facts.setup, source, given.starter)
+    request = Request(secrets.token_hex(16), assembly, exercise, params or Params())
     if host is not None:
         return host.check(request, course.grading.deadline_s, progress)
     with JobHost() as fresh:

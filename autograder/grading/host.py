@@ -81,7 +81,9 @@ class JobHost:
             if line is None:
                 self.close()
                 return _past_deadline(request, doing)
-            answer = msgspec.json.decode(line, type=Answer)
+            answer = _decode(line)
+            if answer.token != request.token:
+                continue
             if answer.result is not None:
                 return answer.result
             if answer.error:
@@ -130,6 +132,14 @@ class JobHost:
                 with contextlib.suppress(BrokenPipeError):
                     process.stdin.close()
             os.close(self._answers)
+
+
+def _decode(line: bytes) -> Answer:
+    """A line of the job; one that is not an Answer has no token, so nobody believes it."""
+    try:
+        return msgspec.json.decode(line, type=Answer)
+    except msgspec.MsgspecError:
+        return Answer()
 
 
 def _python_path() -> list[str]:

@@ -1,8 +1,9 @@
 """The process that runs checks: ``python -m autograder.grading.job``. Trusted; student code runs in its ranks only.
 
 Requests come as JSON lines on stdin, answers go as JSON lines to the inherited file descriptor named on the command
-line, which neither ranks nor their parents can see. When stdin closes, because the process that asked has ended in any
-way, this process ends with everything it started.
+line. Ranks inherit neither, and every answer repeats the request's token, so that a line which a rank smuggles into
+the pipe is no answer. This is no sandbox: a rank that runs as the same user as the grader can still do harm.
+When stdin closes, because the process that asked has ended in any way, this process ends with everything it started.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import queue
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,13 +22,15 @@ import msgspec
 from autograder import checks
 from autograder.checks.student import Assembly
 from autograder.course import Exercise
+from autograder.errors import LabError
 from autograder.grading import processes
 from autograder.results import CheckResult, Params
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One check to run."""
+    """One check to run. ``token`` is drawn anew for every request."""
 
+    token: str
     assembly: Assembly
     exercise: Exercise
     params: Params
@@ -35,6 +39,7 @@ class Request(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Ready to start, a line of progress, the result, or an error (``kind`` "user" if the request was unusable)."""
 
+    token: str = ""
     ready: bool = False
     progress: str = ""
     result: CheckResult | None = None
@@ -61,15 +66,17 @@ def _serve(answers: int) -> None:
     _warm_up()
     send(Answer(ready=True))
     for line in requests:
+        request = msgspec.json.decode(line, type=Request)
+        token = request.token
         try:
-            request = msgspec.json.decode(line, type=Request)
-            send(Answer(result=run_check(request, lambda text: send(Answer(progress=text)))))
-        except Exception as error:
-            from autograder.errors import LabError
-
-            kind = "user" if isinstance(error, LabError) else "ours"
-            send(Answer(error=str(error) if kind == "user" else _traceback(), kind=kind))
+            result = run_check(request, lambda text, token=token: send(Answer(token, progress=text)))
+            answer = Answer(token, result=result)
+        except LabError as error:
+            answer = Answer(token, error=str(error), kind="user")
+        except Exception:
+            answer = Answer(token, error=traceback.format_exc(), kind="ours")
         processes.kill_strays(keep=_world_pids())
+        send(answer)
 
 
 def _requests() -> Iterator[bytes]:
@@ -103,17 +110,12 @@ def _world_pids() -> tuple[int, ...]:
     return tuple(world_pids())
 
 
-def _traceback() -> str:
-    import traceback
-
-    return traceback.format_exc()
-
-
 def main() -> None:
     """Start the service; the descriptor for answers is the only argument."""
     answers = int(sys.argv[1])
     os.set_inheritable(answers, False)
     processes.adopt_orphans()
+    processes.close_to_others()
     _serve(answers)
 
 

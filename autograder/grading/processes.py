@@ -15,6 +15,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _KILL_LIMIT_S = 10.0  # for processes that the kernel cannot end at once
 
@@ -23,6 +24,12 @@ def adopt_orphans() -> None:
     """Make this process the parent of descendants whose own parent ends (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def close_to_others() -> None:
+    """Keep other processes of this user from reading our memory and from opening our pipes through /proc (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def descendants(pid: int) -> list[int]:

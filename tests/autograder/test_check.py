@@ -102,6 +102,29 @@ def test_a_cell_without_the_function_gets_a_helpful_finding(
     assert (result.points, len(result.parts)) == (0.0, 2)
 
 
+IMPATIENT = """\
+        receiving = dist.irecv(arriving, (rank - 1) % size)
+        for _ in range(100):
+            if receiving.is_completed():
+                break
+            simulator.compute(1e-6)
+        else:
+            raise TimeoutError("too slow")
+        receiving.wait()
+"""
+
+
+def test_giving_up_on_a_slow_rank_is_found(host: JobHost, built: Path) -> None:
+    source = RIGHT.replace("        dist.recv(arriving, (rank - 1) % size)\n", IMPATIENT)
+    source = source.replace("rank, size =", "import simulator\n    rank, size =")
+    result = check(source, host, built)
+    assert [f.key for f in result.findings] == ["slow-rank"]
+    assert result.findings[0].text.startswith(
+        "Without the slow rank all is well. On 3 ranks (W=3, n=6, float32, rank 1 slow)"
+    )
+    assert not result.passed
+
+
 def test_hidden_cases_depend_on_the_seed_and_do_not_show_it() -> None:
     drawn = cases.draw(EXERCISE, HIDDEN)
     assert drawn == cases.draw(EXERCISE, HIDDEN)

@@ -84,6 +84,29 @@ def test_a_job_that_dies_is_an_error_of_ours_and_the_next_check_works(built: Pat
         assert check_exercise(RIGHT, EXERCISE, ONE_CASE, host=host, root=built).passed
 
 
+# Writes to one pipe only: the answers of the job whose process id the test fills in.
+FORGER = """\
+import os
+with open("/proc/{pid}/cmdline", "rb") as file:
+    descriptor = file.read().split(bytes(1))[-2].decode()
+pipe = os.open("/proc/{pid}/fd/" + descriptor, os.O_WRONLY | os.O_NONBLOCK)
+line = b'{{"result": {{"exercise": "x", "points": 3, "max_points": 3, "passed": true, "parts": [], "findings": []}}}}'
+os.write(pipe, bytes([10]) + line + bytes([10]) + b"not json" + bytes([10]))
+os.close(pipe)
+"""
+
+
+def test_a_result_that_a_rank_writes_into_the_answers_is_not_believed(built: Path) -> None:
+    with JobHost() as host:
+        assert check_exercise(RIGHT, EXERCISE, ONE_CASE, host=host, root=built).passed
+        forged = cell(FORGER.format(pid=host.pid))
+        result = check_exercise(forged, EXERCISE, ONE_CASE, host=host, root=built)
+        # Root may open the pipe, and then nobody believes the line; other users may not even open it.
+        [finding] = result.findings
+        assert finding.key == ("value" if os.geteuid() == 0 else "crash")
+        assert (result.exercise, result.passed, len(result.parts)) == (EXERCISE, False, 2)
+
+
 def test_the_job_dies_with_a_parent_that_is_killed(built: Path, tmp_path: Path) -> None:
     source = cell(STRAY.format(path=tmp_path / "pid", then="time.sleep(10**6)"))
     script = tmp_path / "parent.py"

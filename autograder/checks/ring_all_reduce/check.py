@@ -162,7 +162,7 @@ class _Check:
         if not now.completed:
             self.failed.add("slow-rank")
             said = self.narrowed(now)
-            text = f"without the slow rank all is well. {said.text}"
+            text = f"Without the slow rank all is well. {said.text}"
             self.findings["slow-rank"] = _renamed(said, "slow-rank", "A slow rank breaks it", text)
             return
         for seen in now.seen:
