@@ -25,7 +25,8 @@ def reading(trace: Trace) -> str:
     if not trace.events:
         return "nothing happened: the trace has no events"
     open_events = [event for event in trace.events if is_open(event)]
-    return _failures(trace, open_events) if open_events else _waiting(trace)
+    raised = any(event.op == "exit" and event.status == "error" for event in trace.events)
+    return _failures(trace, open_events) if open_events or raised else _waiting(trace)
 
 
 def _failures(trace: Trace, open_events: list[Event]) -> str:
