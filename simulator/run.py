@@ -207,6 +207,7 @@ def _make_run(session: Session, report: protocol.Report, plan: FaultPlan, settin
     codes = [session.exit_code(rank) for rank in range(len(report.ranks))]
     outcome = find_outcome(report.ranks, report.verdicts, codes, trace, replay)
     trace.header["outcome"] = outcome.name
+    trace.header["groups"] = [[name, list(ranks)] for name, ranks in report.groups]
     acted = {e.detail for e in trace if e.op in ("kill", "slow", "skip_collective")}
     raw = {rank: bytes(data).decode(errors="replace") for rank, data in enumerate(session.raw) if data}
     results = [values.decode(r.result) if r.why == "done" else None for r in report.ranks]

@@ -267,6 +267,10 @@ class Engine:
         rank.said_bye = True
         self.outbox[rank.rank].append(wire.Bye())
 
+    def groups(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Name and global ranks of every process group that was used, in a fixed order."""
+        return sorted({(group.name, group.ranks) for rank in self.ranks for group in rank.groups.values()})
+
     def events(self) -> list[Event]:
         """Everything that happened, in no particular order."""
         ranks = self.ranks

@@ -151,7 +151,7 @@ class _Host:
                 protocol.RankReport(state.why, state.clock_ns, state.step, leave.derived, leave.result, leave.error)
             )
         verdicts = [protocol.VerdictData(*astuple(verdict)) for verdict in self.engine.judge.verdicts]
-        return protocol.Report(self.engine.events(), verdicts, ranks)
+        return protocol.Report(self.engine.events(), verdicts, ranks, self.engine.groups())
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -44,6 +44,7 @@ class Judge:
     def store_timeout(self, rank: RankState, call: wire.StoreCall) -> None:
         text = words.store_timeout(rank, call)
         self.verdicts.append(Verdict("CollectiveTimeout", text, (), call.now_ns, rank.step))
+        rank.missed_rendezvous(call)
         self._outbox[rank.rank].append(wire.Answer(error=text, now_ns=call.now_ns + call.timeout_ns))
         rank.resume()
 

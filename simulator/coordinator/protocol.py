@@ -54,9 +54,12 @@ class RankReport(msgspec.Struct, array_like=True):
 
 
 class Report(msgspec.Struct, array_like=True, tag="report"):
+    """The end of a run. `groups`: name and global ranks of every process group that was used."""
+
     events: list[Event]
     verdicts: list[VerdictData]
     ranks: list[RankReport]
+    groups: list[tuple[str, tuple[int, ...]]]
 
 
 FromHost = Lines | Spinning | Report

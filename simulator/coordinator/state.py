@@ -140,6 +140,24 @@ class RankState:
     def op_events(self) -> list[Event]:
         return [op.event for op in self.ops.values()]
 
+    def missed_rendezvous(self, call: wire.StoreCall) -> None:
+        """Record that a store call timed out: another rank never came to init_process_group or new_group."""
+        late = call.now_ns + call.timeout_ns
+        self.events.append(
+            Event(
+                rank=self.rank,
+                n=self.next_n(),
+                op="rendezvous",
+                issue_ns=call.now_ns,
+                start_ns=call.now_ns,
+                end_ns=late,
+                wait_ns=call.now_ns,
+                step=self.step,
+                site=call.site,
+                status="timeout",
+            )
+        )
+
     def exit_event(self) -> Event:
         now = self.clock_ns
         return Event(
