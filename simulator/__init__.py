@@ -30,6 +30,7 @@ from simulator.inside import compute, steps
 from simulator.outcome import Outcome
 from simulator.run import Run, run
 from simulator.trace import Event, Trace
+from simulator.twice import run_twice
 
 __all__ = [
     "Cluster",
@@ -52,5 +53,6 @@ __all__ = [
     "UsageError",
     "compute",
     "run",
+    "run_twice",
     "steps",
 ]

@@ -15,6 +15,8 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -131,11 +133,14 @@ class World:
 
 _world: World | None = None
 _world_lock = threading.Lock()
+_other_world: ContextVar[World | None] = ContextVar("other_world", default=None)
 
 
 def world() -> World:
-    """The warm world of this process, started if need be."""
+    """The warm world of this process, started if need be; inside `new_world`, that one."""
     global _world
+    if (other := _other_world.get()) is not None:
+        return other
     with _world_lock:
         if _world is not None and (_world.owner != os.getpid() or not _is_alive(_world)):
             if _world.owner == os.getpid():
@@ -144,6 +149,18 @@ def world() -> World:
         if _world is None:
             _world = World()
         return _world
+
+
+@contextlib.contextmanager
+def new_world(environment: dict[str, str]) -> Iterator[None]:
+    """Runs of this thread happen in a new forkserver with these variables, which ends with the block."""
+    other = World(environment=environment)
+    token = _other_world.set(other)
+    try:
+        yield
+    finally:
+        _other_world.reset(token)
+        other.close()
 
 
 def _is_alive(candidate: World) -> bool:

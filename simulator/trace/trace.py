@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from simulator.errors import TraceError
 from simulator.trace.event import Event
+
+if TYPE_CHECKING:
+    from simulator.trace.diff import TraceDiff
 
 FORMAT_VERSION = 1
 #: Header entries that the digest covers: what was asked for, not where it ran.
@@ -50,6 +53,27 @@ class Trace:
     def of_rank(self, rank: int) -> tuple[Event, ...]:
         """What one rank did, in its program order."""
         return tuple(sorted((e for e in self.events if e.rank == rank), key=lambda e: (e.incarnation, e.n)))
+
+    def select(
+        self,
+        *,
+        ranks: int | Iterable[int] | None = None,
+        steps: int | Iterable[int] | None = None,
+        ops: str | Iterable[str] | None = None,
+        groups: str | Iterable[str] | None = None,
+        status: str | Iterable[str] | None = None,
+        phases: str | Iterable[str] | None = None,
+    ) -> Trace:
+        """The events that match all that is given: ``trace.select(ranks=(0, 1), ops="all_reduce", status=FAILED)``."""
+        from simulator.trace.filters import select
+
+        return select(self, ranks=ranks, steps=steps, ops=ops, groups=groups, status=status, phases=phases)
+
+    def diff(self, other: Trace) -> TraceDiff:
+        """Where this trace and another first differ, in words; false if they are the same."""
+        from simulator.trace.diff import diff
+
+        return diff(self, other)
 
     @cached_property
     def digest(self) -> str:
