@@ -12,7 +12,9 @@ STYLE = """<style>
 .lockstep-result { font-family: sans-serif; line-height: 1.45; max-width: 60rem; }
 .lockstep-result h3, .lockstep-result h4 { margin: 0.8rem 0 0.3rem; }
 .lockstep-result table { border-collapse: collapse; }
-.lockstep-result.lockstep-result tr th, .lockstep-result.lockstep-result tr td { padding: 0.15rem 0.8rem 0.15rem 0; text-align: left; }
+.lockstep-result.lockstep-result tr th, .lockstep-result.lockstep-result tr td {
+  padding: 0.15rem 0.8rem 0.15rem 0; text-align: left;
+}
 .lockstep-result section { border-left: 3px solid currentColor; padding-left: 0.8rem; margin: 1rem 0; }
 .lockstep-result p { white-space: pre-line; margin: 0.3rem 0; }
 .lockstep-result img { max-width: 100%; background: white; }
