@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo, Store
+from torch._C._distributed_c10d import BarrierOptions, PrefixStore, ProcessGroupGloo, Store
+from torch.distributed import distributed_c10d
 
 from simulator import wire
 from simulator.rank import context
@@ -21,14 +22,14 @@ from simulator.rank.reduction import rank_order
 from simulator.rank.sites import call_site
 from simulator.rank.work import Launch, RankWork, SkippedWork
 
-BACKEND = "lockstep"
+BACKEND = "gloo"  # the name torch and user code ask for: see `initialise`
 _GLOO_TIMEOUT = timedelta(seconds=120)  # real time; the coordinator lets gloo run only when every member is there
 
 
 class RankGroup(dist.ProcessGroup):
     """One group of this rank. `_inner` is the C++ group that holds the same gloo backend and does the work."""
 
-    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta = timedelta(0)) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg]  # the stub lacks this overload
         self._inner = dist.ProcessGroup(store, rank, size)
         self._size, self._timeout, self._num_collectives = size, timeout, 0
@@ -43,6 +44,14 @@ class RankGroup(dist.ProcessGroup):
 
     def getBackendName(self) -> str:
         return BACKEND
+
+    @property
+    def options(self) -> Any:
+        """Of the real backend; torch writes the group's name and ranks into them."""
+        return self._gloo.options
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Nothing to agree on: the coordinator counts."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -124,7 +133,8 @@ def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict
         if method == "recv_anysource":
             work = group._inner.recv(args[0], group.ranks.index(source), args[-1])
         else:
-            work = getattr(group._inner, method)(*args, **kwargs)
+            real = "barrier" if method == "monitored_barrier" else method
+            work = getattr(group._inner, real)(*args, **kwargs)
         return lambda: work.wait()
 
     if context.get().reduction == "rank_order":
@@ -140,8 +150,16 @@ def _make(method: str) -> Callable[..., RankWork]:
     return issue
 
 
+def _monitored_barrier(self: RankGroup, timeout: timedelta, wait_all_ranks: bool = False) -> None:
+    """An ordinary barrier with its own timeout: the coordinator names every rank that did not come."""
+    options = BarrierOptions()
+    options.timeout = timeout
+    _issue(self, "monitored_barrier", (options,), {}).wait()
+
+
 for _method in OPERATIONS:
     setattr(RankGroup, _method, _make(_method))
+RankGroup.monitored_barrier = _monitored_barrier  # type: ignore[method-assign, assignment]
 
 
 def initialise(store: Store, rank: int, world_size: int, timeout_s: float) -> Any:
@@ -149,10 +167,9 @@ def initialise(store: Store, rank: int, world_size: int, timeout_s: float) -> An
     (pytorch issue 56297), and C++ holds only its half of a store that is written in Python.
     """
 
-    def create(store: Store, rank: int, size: int, timeout: timedelta) -> RankGroup:
-        return RankGroup(store, rank, size, timeout)
-
-    dist.Backend.register_backend(BACKEND, create, devices=["cpu"])
+    # torch makes a group for the backend "gloo" by calling this name: so get_backend(), new_group(backend="gloo"),
+    # device meshes and whatever else asks for gloo see gloo, and get a group of ours.
+    distributed_c10d.ProcessGroupGloo = RankGroup  # type: ignore[misc, assignment]
     dist.init_process_group(
         BACKEND, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=timeout_s)
     )

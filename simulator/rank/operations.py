@@ -42,6 +42,7 @@ OPERATIONS: dict[str, Operation] = {
     "alltoall_base": Operation("all_to_all_single", shard=1, uneven=True),
     "all_to_all_single": Operation("all_to_all_single", shard=1, uneven=True),
     "barrier": Operation("barrier"),
+    "monitored_barrier": Operation("monitored_barrier"),
     "send": Operation("send"),
     "recv": Operation("recv"),
     "recv_anysource": Operation("recv"),
@@ -76,7 +77,7 @@ def reduce_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 def outputs(name: str, args: tuple[Any, ...]) -> list[Any]:
     """What the future of the work resolves to, as gloo's does: the tensors of the first argument."""
-    if name == "barrier" or not args:
+    if name.endswith("barrier") or not args:
         return []
     first = args[0]
     if isinstance(first, torch.Tensor):

@@ -39,7 +39,10 @@ class RankWork(Work):
 
     def launch(self, end_ns: int, source: int) -> None:
         self._source, self._end_ns = source, end_ns
-        self._finish = self._launch(source)
+        try:
+            self._finish = self._launch(source)
+        except Exception as error:  # gloo refuses the arguments: raised where the work is waited for
+            self._error = error
 
     def fail(self, kind: str, text: str, now_ns: int) -> None:
         ctx = context.get()
