@@ -12,6 +12,7 @@ Importing it does not import torch.
 """
 
 from simulator.cluster import Cluster, Link
+from simulator.diagnose import Diagnosis, diagnose
 from simulator.errors import (
     CollectiveMismatch,
     CollectiveTimeout,
@@ -36,6 +37,7 @@ __all__ = [
     "Cluster",
     "CollectiveMismatch",
     "CollectiveTimeout",
+    "Diagnosis",
     "Event",
     "FaultPlan",
     "FaultPlanError",
@@ -52,6 +54,7 @@ __all__ = [
     "TraceError",
     "UsageError",
     "compute",
+    "diagnose",
     "run",
     "run_twice",
     "steps",

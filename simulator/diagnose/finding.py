@@ -1,0 +1,40 @@
+"""What the parts of diagnosis hand to each other: a class with its evidence, before it is put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from simulator.trace import Event
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`calls`: what to show, by rank: the calls where ranks part or wait. `at_ns`: when the trouble began.
+
+    `why`: the evidence in a sentence, for classes whose calls do not say it themselves.
+    """
+
+    kind: str
+    ranks: tuple[int, ...]
+    at_ns: int
+    also: tuple[str, ...] = ()
+    group: str = ""
+    seq: int = -1
+    calls: tuple[Event, ...] = ()
+    why: str = ""
+    is_tie: bool = False
+
+    @property
+    def culprit_call(self) -> Event | None:
+        """A call of a culprit, else of anybody."""
+        mine = [e for e in self.calls if e.rank in self.ranks]
+        return next(iter(mine or self.calls), None)
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """ "rank 2", "ranks 0, 1 and 3"."""
+    names = [str(rank) for rank in sorted(ranks)]
+    if len(names) == 1:
+        return f"rank {names[0]}"
+    return f"ranks {', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,83 @@
+"""Ranks that are gone: killed, ended by an exception of their own, spinning, or without a single event."""
+
+from __future__ import annotations
+
+from simulator.diagnose import diagnosis as d
+from simulator.diagnose.finding import Finding, ranks_text
+from simulator.diagnose.tape import Tapes
+from simulator.trace import FAILED, Event
+
+_WORDS = {
+    "killed": "was killed",
+    "crashed": "ended without a word: its process exited or was killed",
+    "spinning": "used up its processor time without calling anything",
+    "error": "raised an exception of its own",
+}
+
+
+def dead_ranks(tapes: Tapes) -> Finding | None:
+    """The ranks that went first by themselves: what others met after that is a consequence."""
+    gone = {rank: end for rank in tapes.present if (end := _death(tapes, rank)) is not None}
+    if not gone:
+        return None
+    at = min(end.issue_ns for end in gone.values())
+    if any(event.issue_ns < at for event in _failures(tapes)):
+        return None  # they failed after something else had gone wrong
+    first = {rank: end for rank, end in gone.items() if end.issue_ns == at}
+    why = "; ".join(f"rank {rank} {_words(tapes, end)}" for rank, end in first.items())
+    waiting = tuple(stuck for rank in tapes.present if rank not in first and (stuck := tapes.blocked_on(rank)))
+    return Finding(d.DEAD, tuple(first), at, calls=waiting, why=why)
+
+
+def _death(tapes: Tapes, rank: int) -> Event | None:
+    end = tapes.ends.get(rank)
+    if end is None:
+        if tapes.has_exits and tapes.blocked_on(rank) is None:
+            return tapes.events[rank][-1]  # its recording stops in the middle of its own work
+        return None
+    if end.status == "error" and tapes.told[rank] is not None:
+        return None  # a victim: it heard of a failure before
+    if any(event.op == "rendezvous" for event in tapes.events[rank]):
+        return None
+    return end if end.status in _WORDS else None
+
+
+def _failures(tapes: Tapes) -> list[Event]:
+    events = [e for rank in tapes.present for e in tapes.events[rank]]
+    return [e for e in events if e.status in FAILED and e.status != "lost"]
+
+
+def _words(tapes: Tapes, end: Event) -> str:
+    step = f" at step {end.step}" if end.step >= 0 else ""
+    return _WORDS.get(end.status, "stops in the middle of its work") + step
+
+
+def missed_rendezvous(tapes: Tapes) -> Finding | None:
+    """Ranks waited for others that never came to `new_group` or `init_process_group`."""
+    waits = [e for rank in tapes.present for e in tapes.events[rank] if e.op == "rendezvous" and e.status == "timeout"]
+    if not waits:
+        return None
+    waiting = {event.rank for event in waits}
+    absent = tuple(rank for rank in (*tapes.present, *tapes.missing) if rank not in waiting)
+    if lost := tuple(rank for rank in absent if rank in tapes.missing):
+        return Finding(d.DEAD, lost, waits[0].issue_ns, (d.GROUP,), calls=tuple(waits), why=_no_trace(lost))
+    is_tie = not absent
+    culprits = tuple(sorted(absent or waiting))
+    return Finding(d.GROUP, culprits, waits[0].issue_ns, (d.OMITTED,), calls=tuple(waits), is_tie=is_tie)
+
+
+def missing_ranks(tapes: Tapes) -> Finding | None:
+    """Somebody is in trouble, nothing that is there explains it, and a rank left no event at all."""
+    stuck = [event for rank in tapes.present if (event := tapes.blocked_on(rank)) is not None]
+    if not tapes.missing or not stuck:
+        return None
+    needed = {rank for event in stuck for rank in tapes.group_of(event).members}
+    lost = tuple(rank for rank in tapes.missing if rank in needed) or tapes.missing
+    first = min(stuck, key=lambda e: (e.issue_ns, e.rank))
+    return Finding(
+        d.DEAD, lost, first.issue_ns, group=first.group, seq=first.seq, calls=tuple(stuck), why=_no_trace(lost)
+    )
+
+
+def _no_trace(ranks: tuple[int, ...]) -> str:
+    return f"{ranks_text(ranks)} left no event at all"

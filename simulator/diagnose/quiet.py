@@ -1,0 +1,92 @@
+"""What can be wrong in a run that completed: two calls swapped without a trace but their lines, and a slow rank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from simulator.diagnose import diagnosis as d
+from simulator.diagnose.finding import Finding
+from simulator.diagnose.tape import Call, Group, Tapes, call_of
+from simulator.trace import Event
+
+SLOW_FACTOR: Final = 1.25  # a rank is slow when its own work takes this many times as long as the others' ...
+SLOW_SHARE: Final = 0.8  # ... in this share of the rounds ...
+SLOW_ROUNDS: Final = 3  # ... of at least this many: once is not slow
+_BRANCH_LINES = 2  # lines of the branches of one if/else may alternate legally
+
+
+def crossed_calls(tapes: Tapes) -> Finding | None:
+    """Two neighbouring collectives, alike in everything, that a minority calls from the other one's lines."""
+    found = [f for group, rows in tapes.groups.items() if len(rows) > 1 and (f := _crossed(group, rows))]
+    return min(found, key=lambda f: (f.at_ns, f.group), default=None)
+
+
+def _crossed(group: Group, rows: dict[int, list[Event]]) -> Finding | None:
+    sites = {rank: [call_of(event) for event in events] for rank, events in rows.items()}
+    for k in range(min(map(len, rows.values())) - 1):
+        pairs = {rank: (calls[k], calls[k + 1]) for rank, calls in sites.items()}
+        if odd := _reversed(pairs):
+            is_tie = 2 * len(odd) == len(rows)
+            calls = tuple(events[k] for _, events in sorted(rows.items()))
+            at = min(event.issue_ns for event in calls)
+            ranks = tuple(sorted(rows)) if is_tie else odd
+            return Finding(d.SWAPPED, ranks, at, (), group.name, k, calls, is_tie=is_tie)
+    return None
+
+
+def _reversed(pairs: dict[int, tuple[Call, Call]]) -> tuple[int, ...]:
+    """The ranks that go through the two lines the other way round, when every other rank agrees."""
+    if len({call.signature for pair in pairs.values() for call in pair}) > 1:
+        return ()
+    lines = {rank: (x.site, y.site) for rank, (x, y) in pairs.items()}
+    counts = Counter(lines.values())
+    usual = max(counts, key=lambda pair: (counts[pair], pair))
+    if len(counts) != 2 or usual[0] == usual[1] or usual[::-1] not in counts:
+        return ()
+    x, y = next(iter(pairs.values()))
+    if x.file == y.file and abs(x.line - y.line) <= _BRANCH_LINES:
+        return ()
+    return tuple(sorted(rank for rank, pair in lines.items() if pair != usual))
+
+
+def slow_rank(tapes: Tapes) -> Finding | None:
+    """A rank whose own work takes longer, round after round: the one that the others wait for.
+
+    The rank with the largest collective times is not it: those are the ranks that wait.
+    """
+    groups = [(len(rows), group, rows) for group, rows in tapes.groups.items() if len(rows) > 1]
+    if tapes.missing or not groups:
+        return None
+    _, group, rows = max(groups, key=lambda item: (item[0], [-r for r in item[1].members]))
+    work = {rank: list(_own_work(tapes, rank, events)) for rank, events in rows.items()}
+    rounds = [dict(zip(work, times, strict=True)) for times in zip(*work.values(), strict=False)]
+    slow = tuple(rank for rank in work if _is_slow(rank, rounds))
+    if not slow or 2 * len(slow) > len(work):
+        return None
+    factor = sum(r[slow[0]] for r in rounds) / max(1, sum(_others(r, slow[0]) for r in rounds))
+    calls = tuple(events[0] for _, events in sorted(rows.items()) if events)
+    return Finding(d.SLOW, slow, 0, group=group.name, calls=calls, why=f"{factor:.2g} times as long")
+
+
+def _own_work(tapes: Tapes, rank: int, events: list[Event]) -> Iterator[int]:
+    """Nanoseconds of the rank's own work before each collective of a group; by step where there are steps."""
+    blocked = sorted((e.wait_ns, e.end_ns) for e in tapes.calls[rank] if 0 <= e.wait_ns < e.end_ns)
+    firsts = events[:1] + [event for before, event in pairwise(events) if before.step != event.step]
+    marks = [e.issue_ns for e in (firsts if len(firsts) > SLOW_ROUNDS else events)]
+    for start, end in pairwise(marks):
+        yield end - start - sum(max(0, min(b, end) - max(a, start)) for a, b in blocked)
+
+
+def _is_slow(rank: int, rounds: list[dict[int, int]]) -> bool:
+    if len(rounds) < SLOW_ROUNDS:
+        return False
+    late = sum(times[rank] > SLOW_FACTOR * _others(times, rank) for times in rounds)
+    return late >= SLOW_SHARE * len(rounds)
+
+
+def _others(times: dict[int, int], rank: int) -> float:
+    return median(value for other, value in times.items() if other != rank)

@@ -1,0 +1,150 @@
+"""Who waits for whom: circles of ranks, messages that nobody sends, and calls on the wrong group.
+
+Used where no rank's sequence parts from the others': everybody did the same as far as it got, and nobody gets further.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from simulator.diagnose import diagnosis as d
+from simulator.diagnose.finding import Finding
+from simulator.diagnose.tape import Tapes
+from simulator.trace import Event
+
+
+def deadlock(tapes: Tapes) -> Finding | None:
+    """A circle of waits, or a message whose other end never comes."""
+    stuck = {rank: event for rank in tapes.present if (event := tapes.blocked_on(rank)) is not None}
+    targets = {rank: _waits_for(tapes, event) for rank, event in stuck.items()}
+    circle = _circle(targets)
+    if circle:
+        return _of_circle(tapes, {rank: stuck[rank] for rank in circle})
+    for rank, event in sorted(stuck.items(), key=lambda item: (item[1].issue_ns, item[0])):
+        absent = tuple(r for r in targets[rank] if r not in tapes.missing and r not in stuck)
+        if event.is_p2p and absent:
+            return _unmet_message(event, absent)
+    return None
+
+
+def _waits_for(tapes: Tapes, event: Event) -> tuple[int, ...]:
+    """The ranks without which `event` cannot complete."""
+    if event.is_p2p and event.peer >= 0:
+        return (event.peer,)
+    group = tapes.group_of(event)
+    if event.is_p2p:
+        return tuple(rank for rank in group.members if rank != event.rank)
+    rows = tapes.groups[group]
+    return tuple(rank for rank in group.members if rank not in rows or len(rows[rank]) <= event.seq)
+
+
+def _circle(targets: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """The ranks of the largest set in which everybody waits, at one or more removes, for everybody."""
+    reach: dict[int, set[int]] = {}
+    for rank in targets:
+        seen: set[int] = set()
+        todo = [rank]
+        while todo:
+            for target in targets.get(todo.pop(), ()):
+                if target in targets and target not in seen:
+                    seen.add(target)
+                    todo.append(target)
+        reach[rank] = seen
+    circles = {tuple(sorted(r for r in reach[rank] if rank in reach[r])) for rank in targets if rank in reach[rank]}
+    return max(circles, key=lambda c: (len(c), [-r for r in c]), default=())
+
+
+def _of_circle(tapes: Tapes, stuck: dict[int, Event]) -> Finding:
+    at = min(event.issue_ns for event in stuck.values())
+    calls = tuple(event for _, event in sorted(stuck.items()))
+    messages = [event for event in calls if event.is_p2p]
+    if messages:
+        ends = {event.rank for event in messages} | {event.peer for event in messages if event.peer >= 0}
+        ranks = tuple(sorted(ends & set(stuck)))
+        return Finding(d.DEADLOCK_P2P, ranks, at, (d.OMITTED,), calls=calls, why=_message_words(calls))
+    ranks, is_tie = _minority(tapes, calls)
+    first = min((e for e in calls if e.rank in ranks), key=lambda e: (e.issue_ns, e.rank))
+    kind, also = (
+        (d.GROUP, (d.DEADLOCK_GROUPS,))
+        if _one_line(tapes, calls)
+        else (d.DEADLOCK_GROUPS, (d.OMITTED, d.SWAPPED, d.GROUP))
+    )
+    return Finding(kind, ranks, at, also, first.group, first.seq, calls, is_tie=is_tie)
+
+
+def _one_line(tapes: Tapes, calls: tuple[Event, ...]) -> bool:
+    """Whether one line, in one step, stands in two groups that share its callers: one of them passed the wrong one."""
+    return any(
+        a.site and (a.site, a.step) == (b.site, b.step) and tapes.group_of(a) != tapes.group_of(b)
+        for a in calls
+        for b in calls
+        if b.rank in tapes.group_of(a).members and a.rank in tapes.group_of(b).members
+    )
+
+
+def _minority(tapes: Tapes, calls: tuple[Event, ...]) -> tuple[tuple[int, ...], bool]:
+    """Of the ranks that belong to every group of the circle: those in the group where fewer wait; all in a tie."""
+    groups = {tapes.group_of(event) for event in calls}
+    shared = {rank for rank in (e.rank for e in calls) if all(rank in group.members for group in groups)}
+    waiting = {
+        group: sorted(e.rank for e in calls if e.rank in shared and tapes.group_of(e) == group) for group in groups
+    }
+    waiting = {group: ranks for group, ranks in waiting.items() if ranks}
+    if len(waiting) < 2:
+        return tuple(sorted(e.rank for e in calls)), True
+    fewest = min(map(len, waiting.values()))
+    odd = [ranks for ranks in waiting.values() if len(ranks) == fewest]
+    if len(odd) > 1:
+        return tuple(sorted(shared)), True
+    return tuple(odd[0]), False
+
+
+def _message_words(calls: tuple[Event, ...]) -> str:
+    """What a reader would overlook: the two ends are there, but with different tags."""
+    for send in (e for e in calls if e.op == "send"):
+        for receive in (e for e in calls if e.op == "recv" and e.rank == send.peer and e.peer == send.rank):
+            if send.tag != receive.tag:
+                return (
+                    f"rank {send.rank} sends with tag {send.tag}, rank {receive.rank} receives with tag {receive.tag}"
+                )
+    return ""
+
+
+def _unmet_message(event: Event, absent: tuple[int, ...]) -> Finding:
+    """The other end has finished: one end is missing, or the other is too much. Both are named."""
+    ranks = tuple(sorted({event.rank, *absent}))
+    also = (d.EXTRA, d.UNEVEN, d.DEADLOCK_P2P)
+    return Finding(d.OMITTED, ranks, event.issue_ns, also, event.group, -1, (event,), is_tie=True)
+
+
+def unequal_message(tapes: Tapes) -> Finding | None:
+    """A message whose two ends do not fit."""
+    bad = [e for rank in tapes.present for e in tapes.calls[rank] if e.is_p2p and e.status == "mismatch"]
+    if not bad:
+        return None
+    first = min(bad, key=lambda e: (e.issue_ns, e.rank))
+    ends = tuple(e for e in bad if e.peer in (first.rank, -1) or e.rank == first.rank)
+    kind = d.DTYPE if len({e.dtype for e in ends}) > 1 and len({e.shapes for e in ends}) == 1 else d.SHAPE
+    ranks = tuple(sorted({e.rank for e in ends} | {first.peer} - {-1}))
+    return Finding(kind, ranks, first.issue_ns, (), first.group, -1, ends, is_tie=True)
+
+
+def on_another_group(tapes: Tapes, found: Finding) -> Finding:
+    """Read `found` as a call on the wrong group, where the culprits' line was called on another group by others."""
+    for rank in found.ranks:
+        own = next((e for e in found.calls if e.rank == rank), None)
+        for group, rows in tapes.groups.items():
+            if rank not in rows or (own is not None and group == tapes.group_of(own)):
+                continue
+            if own is not None and own.site and (expected := _expected_at(rows, rank, own)):
+                ranks = (rank,) if not found.is_tie else tuple(r for r in found.ranks if r in rows)
+                calls = (*expected, *(e for e in found.calls if e.rank == rank))
+                return replace(found, kind=d.GROUP, ranks=ranks, also=(found.kind,), calls=calls, group=own.group)
+    return found
+
+
+def _expected_at(rows: dict[int, list[Event]], rank: int, own: Event) -> tuple[Event, ...]:
+    """Calls of others at the same line and step, in a row of this group that `rank` never came to."""
+    done = len(rows[rank])
+    late = [e for r, events in rows.items() if r != rank for e in events[done:]]
+    return tuple(e for e in late if e.site == own.site and e.step == own.step)
