@@ -145,7 +145,8 @@ def _grade(folder: CourseFolder, student: str, assignment: str) -> Seal:
             raise NotebookFileError(f"No notebook called {assignment}.ipynb was handed in.")
         result = grade_notebook(data, assignment, Params(kind="hidden", seed=folder.seed()))
     except NotebookFileError as error:
-        result = nothing(assignment, str(error))
+        said = str(error).rstrip(".")
+        result = nothing(assignment, f"{said}. Save your notebook in JupyterLab and hand in that file.")
     except Exception as error:
         # Ours, not the student's: the batch goes on, and the next grading tries this submission again.
         broken = True

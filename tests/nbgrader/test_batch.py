@@ -18,7 +18,7 @@ from autograder.results import Finding, NotebookResult, Params
 from tests.nbgrader import notebooks
 from tests.nbgrader.conftest import Lockstep
 
-pytestmark = pytest.mark.nbgrader
+pytestmark = [pytest.mark.nbgrader, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.nbgrader.conftest import Lockstep
 from tests.nbgrader.dangers import dangers
 from tests.nbgrader.notebooks import CHECK, LAB, SCRIPT
 
-pytestmark = pytest.mark.nbgrader
+pytestmark = [pytest.mark.nbgrader, pytest.mark.timeout(400)]
 
 WHY = "why"
 ANSWER = f"A ring sends **less**. {SCRIPT}"
