@@ -1,6 +1,6 @@
 """The command ``lockstep``: one function a command, each importing what it needs only when it runs.
 
-Exit codes of every command: 0 passed or done, 1 not passed, 2 unusable input.
+Exit codes of every command: 0 passed or done, 1 not passed, 2 unusable input (`run` also: 3 inconclusive).
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from autograder.errors import LabError
 _COMMANDS = {
     "build": ("autograder.build.command", "build", "Make the student notebooks from solutions/ (authors)."),
     "check": ("autograder.commands", "check", "Check one exercise of your notebook."),
+    "diagnose": ("simulator.cli", "diagnose", "Say what went wrong in the run of a saved trace."),
     "doctor": ("autograder.doctor", "doctor", "Say whether this machine can run the course."),
     "grade": ("autograder.nbgrader_bridge.commands", "grade", "Grade a folder of submissions (instructors)."),
     "hint": ("autograder.commands", "hint", "Show the next hint for what the last check found."),
     "nbgrader": ("autograder.nbgrader_bridge.commands", "nbgrader", "The steps of nbgrader, one by one (instructors)."),
+    "run": ("simulator.cli", "run", "Run a function of a Python file in several ranks."),
     "status": ("autograder.commands", "status", "Show what is done and what is next."),
+    "trace": ("simulator.cli", "trace", "Show, compare or export saved traces."),
 }
 
 

@@ -59,20 +59,24 @@ def _slices(events: tuple[Event, ...], last_ns: int) -> Iterator[_Slice]:
     for event, end in zip(begins, ends, strict=False):
         yield _Slice(_STEPS, event.issue_ns, end, f"step {event.step}", event)
     for event in events:
-        if event.op == "compute":
-            yield _Slice(_PROGRAM, event.start_ns, event.end_ns, event.phase or "compute", event)
-        elif event.is_communication:
+        if event.is_communication:
             yield from _communication(event, last_ns)
+        elif event.end_ns > event.start_ns:
+            yield _Slice(_PROGRAM, event.start_ns, event.end_ns, event.phase or _name(event), event)
 
 
 def _communication(event: Event, last_ns: int) -> Iterator[_Slice]:
     """The transfer on its stream (for what failed: from the call to the failure), and how long the program waited."""
     end = event.end_ns if event.end_ns >= 0 else last_ns
     begin = event.start_ns if event.start_ns >= 0 else event.issue_ns
-    name = event.label if event.status == "ok" else f"{event.label} [{event.status}]"
+    name = _name(event)
     yield _Slice(event.stream, min(begin, end), end, name, event)
     if 0 <= event.wait_ns < end:
         yield _Slice(_PROGRAM, event.wait_ns, end, f"wait for {name}", event)
+
+
+def _name(event: Event) -> str:
+    return event.label if event.status == "ok" else f"{event.label} [{event.status}]"
 
 
 def _threads(rank: int, slices: list[_Slice]) -> Iterator[dict[str, Any]]:

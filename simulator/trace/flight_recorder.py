@@ -15,11 +15,13 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+from simulator.errors import TraceError
 from simulator.trace.event import Event
 from simulator.trace.trace import Trace
 
 DUMP_VERSION = "2.10"
 PREFIX = "rank_"
+_DEFAULT = "default"
 #: The analyzer's names, where they are not torch's public ones. Its all_to_all compares totals over all ranks, the
 #: others each rank's sizes with the first one's, which is wrong for uneven splits.
 _NAMES = {
@@ -27,6 +29,7 @@ _NAMES = {
     "all_gather_coalesced": "ALLGATHER_coalesced",
     "all_reduce_coalesced": "allreduce_coalesced",
     "all_to_all_single": "all_to_all",
+    "monitored_barrier": "barrier",
     "reduce_scatter_tensor": "_reduce_scatter_base",
 }
 _DTYPES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long",
@@ -38,30 +41,27 @@ def save(trace: Trace, folder: str | Path) -> list[Path]:
     """Write one dump a rank into `folder`, made if need be. Returns their paths."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    members = group_members(trace)
     paths = [folder / f"{PREFIX}{rank}" for rank in range(trace.world_size)]
     for rank, path in enumerate(paths):
-        path.write_bytes(pickle.dumps(dump(trace, rank, members), protocol=4))
+        path.write_bytes(pickle.dumps(dump(trace, rank), protocol=4))
     return paths
 
 
-def group_members(trace: Trace) -> dict[str, list[int]]:
-    """Global ranks of each group: all for the default one, else those that were seen to use it."""
-    members = {"default": set(range(trace.world_size))}
-    for event in trace:
-        if event.is_communication:
-            members.setdefault(event.group, set()).add(event.rank)
-    return {name: sorted(ranks) for name, ranks in members.items()}
-
-
-def dump(trace: Trace, rank: int, members: dict[str, list[int]]) -> dict[str, Any]:
+def dump(trace: Trace, rank: int) -> dict[str, Any]:
     """What the recorder of `rank` would hold."""
-    uids = {name: str(number) for number, name in enumerate(members)}
-    mine = {name: ranks for name, ranks in members.items() if rank in ranks}
+    uids = {_DEFAULT: "0"}
+    mine = {_DEFAULT: list(range(trace.world_size))}
+    for name, ranks in trace.header.get("groups", ()):
+        uid = uids.setdefault(name, str(len(uids)))
+        if rank in ranks and uid != "0":
+            mine.setdefault(name, ranks)  # of two groups of one name, the first
     timeout_ms = int(trace.header.get("timeout_ns", 0)) // 1_000_000
+    collectives = [event for event in trace.of_rank(rank) if event.is_collective]
+    if unknown := sorted({event.group for event in collectives} - set(mine)):
+        raise TraceError(f"the header of the trace does not name the ranks of group {', '.join(unknown)}")
     entries = [
-        _entry(event, number, uids[event.group], len(members[event.group]), timeout_ms)
-        for number, event in enumerate(e for e in trace.of_rank(rank) if e.is_collective)
+        _entry(event, number, uids[event.group], len(mine[event.group]), timeout_ms)
+        for number, event in enumerate(collectives)
     ]
     return {
         "version": DUMP_VERSION,
@@ -129,4 +129,4 @@ def _progress(entries: list[dict[str, Any]], uid: str) -> dict[str, int]:
 
 
 def _description(group: str) -> str:
-    return "default_pg" if group == "default" else group
+    return "default_pg" if group == _DEFAULT else group

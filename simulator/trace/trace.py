@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -104,9 +104,13 @@ class Trace:
                 raise TraceError(
                     f"{path} is a trace of version {header.get('version')}, this program reads {FORMAT_VERSION}"
                 )
+            size = msgspec.convert(header.get("world_size"), Annotated[int, msgspec.Meta(ge=1)])
             events = []
-            for number, line in enumerate(lines[1:], start=2):  # noqa: B007 - number is for the message
-                events.append(msgspec.json.decode(line, type=Event))
+            for number, line in enumerate(lines[1:], start=2):
+                event = msgspec.json.decode(line, type=Event)
+                if not 0 <= event.rank < size:
+                    raise TraceError(f"{path}, line {number}: there is no rank {event.rank} in a world of {size}")
+                events.append(event)
         except (IndexError, msgspec.DecodeError) as error:
             raise TraceError(f"{path}, line {number}, is not a trace: {error}") from None
         return cls(header, events)
