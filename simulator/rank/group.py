@@ -64,9 +64,8 @@ class RankGroup(dist.ProcessGroup):
     def describe(self) -> str:
         """The group's key, told to the coordinator at first use."""
         if not self._key:
-            name = "default" if self is dist.group.WORLD or not self.group_desc else self.group_desc
-            if name in ("undefined", "default_pg"):
-                name = "default" if self.ranks == tuple(range(dist.get_world_size())) else self.group_name
+            name = "default" if self.group_desc in ("", "default_pg") else self.group_desc
+            name = self.group_name if name == "undefined" else name  # two groups of the same ranks have two names
             self._key = f"{self.group_name}|{','.join(map(str, self.ranks))}"
             context.get().link.note(wire.GroupDef(self._key, name, self.ranks))
         return self._key

@@ -83,6 +83,7 @@ def _initialise(start: Start) -> Any:
 
     import numpy
     import torch
+    import typing_extensions
     from torch._C._distributed_c10d import set_debug_level_from_env
     from torch.optim import optimizer
 
@@ -92,7 +93,8 @@ def _initialise(start: Start) -> Any:
     hidden = tuple(
         os.path.dirname(os.path.abspath(str(module.__file__))) + os.sep for module in (torch, numpy, multiprocessing)
     )
-    sites.configure(start.labels, (*hidden, os.path.dirname(os.__file__) + os.sep))
+    wrappers = str(typing_extensions.__file__)  # torch marks functions as deprecated with it
+    sites.configure(start.labels, (*hidden, wrappers, os.path.dirname(os.__file__) + os.sep))
     multiprocessing.set_start_method(
         "fork", force=True
     )  # data-loader workers: a nested forkserver would outlive a killed rank
