@@ -111,15 +111,15 @@ def run(program: str, ranks: int, twice: bool, save: Path | None, timeline: Path
     """
     from simulator import program_file
     from simulator.run import run as simulate
-    from simulator.twice import run_twice
+    from simulator.twice import run_again
 
     function = program_file.load(program)
+    result = simulate(function, ranks, **options)
+    _tell(result)
     found: TraceDiff | None = None
     if twice:
-        result, found = run_twice(function, ranks, **options)
-    else:
-        result = simulate(function, ranks, **options)
-    _tell(result)
+        found = run_again(result, function, ranks, **options)
+        click.echo(f"\nAgain, in new processes with another hash seed.\n{found}")
     if save:
         result.save(save)
     if timeline:

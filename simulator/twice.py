@@ -30,12 +30,17 @@ def run_twice(
     Returns:
         The first run, and where the second one differs from it (false if nowhere).
     """
+    first = run(fn, world_size, echo=echo, **options)
+    found = run_again(first, fn, world_size, **options)
+    if echo:
+        print(found, flush=True)
+    return first, found
+
+
+def run_again(first: Run, fn: Callable[..., Any], world_size: int, **options: Any) -> TraceDiff:
+    """The second half of `run_twice`: run `fn` as `first` was run, silently, and compare."""
     from simulator.trace.diff import diff
 
-    first = run(fn, world_size, echo=echo, **options)
     with launch.new_world({"PYTHONHASHSEED": _SECOND_HASH_SEED}):
-        second = run(fn, world_size, echo=False, **options)
-    found = diff(first.trace, second.trace, ("first run", "second run"))
-    if echo:
-        print(found if found else "Ran twice: the second run gave the same trace.", flush=True)
-    return first, found
+        second = run(fn, world_size, **options, echo=False)
+    return diff(first.trace, second.trace, ("first run", "second run"))

@@ -7,8 +7,9 @@ digest leaves them out too.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -62,12 +63,16 @@ _LIKELY = {
 
 @dataclass(frozen=True)
 class Difference:
-    """Event `position` of the program of `rank`, as each trace has it; None where that trace has no such event."""
+    """Event `position` of the program of `rank`, as each trace has it; None where that trace has no such event.
+
+    `is_reordered`: the rank makes the same calls in both traces, in another order.
+    """
 
     rank: int
     position: int
     one: Event | None
     other: Event | None
+    is_reordered: bool = False
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -90,6 +95,8 @@ class Difference:
     @property
     def kind(self) -> str:
         fields = set(self.fields)
+        if self.is_reordered:
+            return "program"
         if fields <= {"issue_ns", "start_ns", "end_ns", "wait_ns"}:
             return "times"
         return "payload" if fields & {"shapes", "dtype", "bytes"} and "op" not in fields else "program"
@@ -146,6 +153,8 @@ class TraceDiff:
             lines.append(f"  differs in {'; '.join(told)}")
         if first.is_effect:
             lines.append("  Every rank called the same things: only when or how they ended differs.")
+        if first.is_reordered:
+            lines.append(f"  Rank {first.rank} makes the same calls in both, in another order.")
         return "\n".join(lines)
 
     def _further_text(self) -> str:
@@ -173,6 +182,9 @@ def diff(one: Trace, other: Trace, names: tuple[str, str] = ("first", "second"))
     first = min((of_rank[0] for of_rank in differences), key=lambda d: d.key, default=None)
     further = {of_rank[0].rank: len(of_rank) - (of_rank[0] is first) for of_rank in differences}
     further = {rank: count for rank, count in further.items() if count}
+    if first is not None and not first.is_effect:
+        calls, others = (Counter(map(_call, trace.of_rank(first.rank))) for trace in (one, other))
+        first = replace(first, is_reordered=first.kind != "times" and calls == others)
     return TraceDiff(settings, first, further, (one.outcome_name, other.outcome_name), len(one), names)
 
 
@@ -182,6 +194,12 @@ def _differences(one: Trace, other: Trace) -> Iterator[list[Difference]]:
         pairs = enumerate(zip_longest(one.of_rank(rank), other.of_rank(rank)))
         if found := [Difference(rank, position, a, b) for position, (a, b) in pairs if _siteless(a) != _siteless(b)]:
             yield found
+
+
+def _call(event: Event) -> tuple[object, ...]:
+    """What was asked for, wherever it stands in the program."""
+    e = event
+    return e.op, e.group, e.reduce, e.peer, e.tag, e.shapes, e.dtype, e.detail
 
 
 def _siteless(event: Event | None) -> Event | None:

@@ -107,6 +107,8 @@ def test_a_collective_order_taken_from_a_set_is_caught(capsys):
     assert one.shapes != other.shapes
     assert "programs.py:" in found.text
     assert "PYTHONHASHSEED" in found.text
+    assert "Rank 0 makes the same calls in both, in another order." in found.text
+    assert found.text.index("order of a set") < found.text.index("randomness")
     assert "differs in shapes: " in capsys.readouterr().out
 
 
@@ -115,7 +117,7 @@ def test_a_program_that_does_the_same_again(capsys):
     run, found = simulator.run_twice(programs.sums_named_gradients_sorted, 2)
     assert run.ok
     assert not found
-    assert "the same trace" in capsys.readouterr().out
+    assert "The traces are the same" in capsys.readouterr().out
     assert not before or simulator.launch.world_pids() == before
 
 
