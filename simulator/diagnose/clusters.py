@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from simulator.diagnose.align import Edit, align
@@ -27,20 +28,29 @@ class Split(NamedTuple):
     is_tie: bool
 
 
-def split(sequences: dict[int, Member]) -> Split | None:
-    """Part the ranks into a majority and the others; None where all agree. Does not depend on rank numbers."""
+def split(sequences: dict[int, Member], waits_for: Mapping[int, Collection[int]]) -> Split | None:
+    """Part the ranks into a majority and the others; None where all agree. Does not depend on rank numbers.
+
+    A rank that was stopped early agrees with several sequences. It does not count for those of ranks that it waits for.
+    """
     ranks: dict[Member, list[int]] = {}
     for rank, member in sorted(sequences.items()):
         ranks.setdefault(member, []).append(rank)
-    if len(ranks) < 2:
-        return None
     pairs = {(a, b): _compare(a, b) for a in ranks for b in ranks if a != b}
-    support = {a: sum(len(ranks[b]) for b in ranks if a == b or not _diverges(pairs[a, b][1])) for a in ranks}
-    costs = {a: sum(len(ranks[b]) * pairs[a, b][0] for b in ranks if a != b) for a in ranks}
-    reference = min(ranks, key=lambda a: (-support[a], costs[a], -len(a.calls), a))
-    odd = {b: tuple(ranks[b]) for b in ranks if b != reference and _diverges(pairs[reference, b][1])}
-    if not odd:
+    parting = [a for a in ranks if any(a != b and _diverges(pairs[a, b][1]) for b in ranks)]
+    if not parting:
         return None
+    support = {
+        a: sum(
+            a == b or not (_diverges(pairs[a, b][1]) or set(waits_for.get(rank, ())) & set(ranks[a]))
+            for b in ranks
+            for rank in ranks[b]
+        )
+        for a in parting
+    }
+    costs = {a: sum(len(ranks[b]) * pairs[a, b][0] for b in ranks if a != b) for a in parting}
+    reference = min(parting, key=lambda a: (-support[a], costs[a], -len(a.calls), a))
+    odd = {b: tuple(ranks[b]) for b in parting if b != reference and _diverges(pairs[reference, b][1])}
     is_tie = any(support[b] >= support[reference] for b in odd)
     return Split(reference, odd, {b: pairs[reference, b][1] for b in odd}, is_tie)
 

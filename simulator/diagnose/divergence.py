@@ -14,12 +14,13 @@ from simulator.trace import FAILED, Event
 
 def divergences(tapes: Tapes) -> Iterator[Finding]:
     """One finding for each group in trouble whose members' sequences part."""
+    waits_for = {rank: tapes.waits_for(stuck) for rank in tapes.present if (stuck := tapes.blocked_on(rank))}
     for group, rows in tapes.groups.items():
         if len(rows) > 1 and is_in_trouble(tapes, rows):
             sequences = {
                 rank: Member(tuple(map(call_of, events)), not tapes.has_finished(rank)) for rank, events in rows.items()
             }
-            if parted := split(sequences):
+            if parted := split(sequences, waits_for):
                 yield _finding(group, rows, parted)
 
 

@@ -58,10 +58,10 @@ def slow_rank(tapes: Tapes) -> Finding | None:
 
     The rank with the largest collective times is not it: those are the ranks that wait.
     """
-    groups = [(len(rows), group, rows) for group, rows in tapes.groups.items() if len(rows) > 1]
+    groups = [(group, rows) for group, rows in tapes.groups.items() if len(rows) > 1]
     if tapes.missing or not groups:
         return None
-    _, group, rows = max(groups, key=lambda item: (item[0], [-r for r in item[1].members]))
+    group, rows = max(groups, key=lambda item: (len(item[1]), sum(map(len, item[1].values()))))
     work = {rank: list(_own_work(tapes, rank, events)) for rank, events in rows.items()}
     rounds = [dict(zip(work, times, strict=True)) for times in zip(*work.values(), strict=False)]
     slow = tuple(rank for rank in work if _is_slow(rank, rounds))

@@ -130,6 +130,16 @@ class Tapes:
         pending = [e for e in self.calls[rank] if e.status == "pending" and (e.wait_ns >= 0 or not self.has_exits)]
         return pending[0] if pending and rank not in self.ends else None
 
+    def waits_for(self, event: Event) -> tuple[int, ...]:
+        """The ranks without which a call cannot complete."""
+        if event.is_p2p and event.peer >= 0:
+            return (event.peer,)
+        group = self.group_of(event)
+        if event.is_p2p:
+            return tuple(rank for rank in group.members if rank != event.rank)
+        rows = self.groups[group]
+        return tuple(rank for rank in group.members if rank not in rows or len(rows[rank]) <= event.seq)
+
     @cached_property
     def is_checked(self) -> bool:
         """Recorded by the coordinator: whatever completed did agree."""

@@ -9,14 +9,15 @@ from dataclasses import replace
 
 from simulator.diagnose import diagnosis as d
 from simulator.diagnose.finding import Finding
-from simulator.diagnose.tape import Tapes
+from simulator.diagnose.reading import is_new_iteration
+from simulator.diagnose.tape import Tapes, call_of
 from simulator.trace import Event
 
 
 def deadlock(tapes: Tapes) -> Finding | None:
     """A circle of waits, or a message whose other end never comes."""
     stuck = {rank: event for rank in tapes.present if (event := tapes.blocked_on(rank)) is not None}
-    targets = {rank: _waits_for(tapes, event) for rank, event in stuck.items()}
+    targets = {rank: tapes.waits_for(event) for rank, event in stuck.items()}
     circle = _circle(targets)
     if circle:
         return _of_circle(tapes, {rank: stuck[rank] for rank in circle})
@@ -25,17 +26,6 @@ def deadlock(tapes: Tapes) -> Finding | None:
         if event.is_p2p and absent:
             return _unmet_message(event, absent)
     return None
-
-
-def _waits_for(tapes: Tapes, event: Event) -> tuple[int, ...]:
-    """The ranks without which `event` cannot complete."""
-    if event.is_p2p and event.peer >= 0:
-        return (event.peer,)
-    group = tapes.group_of(event)
-    if event.is_p2p:
-        return tuple(rank for rank in group.members if rank != event.rank)
-    rows = tapes.groups[group]
-    return tuple(rank for rank in group.members if rank not in rows or len(rows[rank]) <= event.seq)
 
 
 def _circle(targets: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
@@ -58,18 +48,62 @@ def _of_circle(tapes: Tapes, stuck: dict[int, Event]) -> Finding:
     at = min(event.issue_ns for event in stuck.values())
     calls = tuple(event for _, event in sorted(stuck.items()))
     messages = [event for event in calls if event.is_p2p]
+    if len(messages) == len(calls):
+        return Finding(d.DEADLOCK_P2P, tuple(stuck), at, (d.OMITTED,), calls=calls, why=_message_words(calls))
     if messages:
-        ends = {event.rank for event in messages} | {event.peer for event in messages if event.peer >= 0}
-        ranks = tuple(sorted(ends & set(stuck)))
-        return Finding(d.DEADLOCK_P2P, ranks, at, (d.OMITTED,), calls=calls, why=_message_words(calls))
+        return _odd_one(tapes, calls) or _of_both_kinds(calls, messages)
     ranks, is_tie = _minority(tapes, calls)
     first = min((e for e in calls if e.rank in ranks), key=lambda e: (e.issue_ns, e.rank))
-    kind, also = (
-        (d.GROUP, (d.DEADLOCK_GROUPS,))
-        if _one_line(tapes, calls)
-        else (d.DEADLOCK_GROUPS, (d.OMITTED, d.SWAPPED, d.GROUP))
-    )
+    kind, also = _class_of_circle(tapes, calls, ranks)
     return Finding(kind, ranks, at, also, first.group, first.seq, calls, is_tie=is_tie)
+
+
+def _of_both_kinds(calls: tuple[Event, ...], messages: list[Event]) -> Finding:
+    """A rank waits for a message, its peer in a collective, and no majority says who is wrong: the ends are named."""
+    ends = {event.rank for event in messages} | {event.peer for event in messages if event.peer >= 0}
+    ranks = tuple(sorted(ends & {event.rank for event in calls}))
+    also = (d.OMITTED, d.EXTRA, d.BRANCH, d.UNEVEN)
+    at = min(event.issue_ns for event in calls)
+    return Finding(d.DEADLOCK_P2P, ranks, at, also, calls=calls, why=_message_words(calls), is_tie=True)
+
+
+def _odd_one(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
+    """In a circle through a message: a minority that came, or did not come, to a collective."""
+    best: tuple[float, Finding] | None = None
+    for event in (e for e in calls if e.is_collective):
+        group = tapes.group_of(event)
+        rows = tapes.groups[group]
+        came = {rank for rank in rows if len(rows[rank]) > event.seq}
+        odd = min(came, set(rows) - came, key=len)
+        if 2 * len(odd) < len(rows) and (best is None or len(odd) / len(rows) < best[0]):
+            kind, also = _class_of_odd(rows, event, came == odd)
+            shown = tuple(e for e in calls if e.rank in rows)
+            found = Finding(kind, tuple(sorted(odd)), event.issue_ns, also, group.name, event.seq, shown)
+            best = len(odd) / len(rows), found
+    return best[1] if best else None
+
+
+def _class_of_odd(rows: dict[int, list[Event]], event: Event, came: bool) -> tuple[str, tuple[str, ...]]:
+    before = [call_of(e) for e in rows[event.rank][: event.seq]]
+    if is_new_iteration(call_of(event), before):
+        return d.UNEVEN, (d.EXTRA if came else d.OMITTED, d.DEADLOCK_P2P)
+    if not came:
+        return d.OMITTED, (d.UNEVEN, d.DEADLOCK_P2P)
+    others = {e.site for rank, events in rows.items() if rank != event.rank for e in events}
+    kinds = (d.EXTRA, d.BRANCH) if event.site in others else (d.BRANCH, d.EXTRA)
+    return kinds[0], (kinds[1], d.DEADLOCK_P2P)
+
+
+def _class_of_circle(tapes: Tapes, calls: tuple[Event, ...], ranks: tuple[int, ...]) -> tuple[str, tuple[str, ...]]:
+    """One line in two groups: the wrong group. A line called again in its step: once too often. Else the order."""
+    if _one_line(tapes, calls):
+        return d.GROUP, (d.DEADLOCK_GROUPS,)
+    for event in calls:
+        rows = tapes.groups[tapes.group_of(event)]
+        again = [e for e in rows[event.rank][: event.seq] if (e.site, e.step) == (event.site, event.step)]
+        if event.rank in ranks and event.site and event.step >= 0 and len(again) == 1:
+            return d.EXTRA, (d.DEADLOCK_GROUPS,)
+    return d.DEADLOCK_GROUPS, (d.OMITTED, d.SWAPPED, d.BRANCH, d.EXTRA, d.UNEVEN, d.GROUP)
 
 
 def _one_line(tapes: Tapes, calls: tuple[Event, ...]) -> bool:
