@@ -51,16 +51,19 @@ class Helper:
 
     def send(self, message: Any, fds: list[int] | None = None) -> None:
         data = wire.frame(message)
-        if fds:
-            socket.send_fds(self.socket, [data], fds)
-        else:
-            self.socket.sendall(data)
+        try:
+            if fds:
+                socket.send_fds(self.socket, [data], fds)
+            else:
+                self.socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._ended() from None
 
     def feed(self) -> list[bytes]:
         """Read once; the frames that came. Raises `SimulatorError` with the process's last words when it died."""
         data = self.socket.recv(1 << 18)
         if not data:
-            raise SimulatorError(f"a helper process of the simulator ended unexpectedly: {self._last_words()}")
+            raise self._ended()
         return self._frames.feed(data)
 
     def receive(self) -> bytes:
@@ -69,10 +72,11 @@ class Helper:
             self._bodies += self.feed()
         return self._bodies.pop(0)
 
-    def _last_words(self) -> str:
+    def _ended(self) -> SimulatorError:
         assert self.process.stderr is not None
         lines = self.process.stderr.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"exit status {self.process.wait()}"
+        last_words = lines[-1] if lines else f"exit status {self.process.wait()}"
+        return SimulatorError(f"a helper process of the simulator ended unexpectedly: {last_words}")
 
     def close(self) -> None:
         self.socket.close()

@@ -25,10 +25,14 @@ class GroupDef(msgspec.Struct, array_like=True, tag="group"):
 
 
 class Op(msgspec.Struct, array_like=True, tag="op"):
-    """A communication operation announced at issue. `peer`: global rank of the other side or root, -1 for none or
-    any.
+    """A communication operation announced at issue.
+
+    `work` is unique in the rank, `number` counts the operations of its thread. `peer`: global rank of the other side or
+    root, -1 for none or any.
     """
 
+    thread: str
+    number: int
     work: int
     group: str
     seq: int
@@ -50,6 +54,7 @@ class Op(msgspec.Struct, array_like=True, tag="op"):
 class Note(msgspec.Struct, array_like=True, tag="note"):
     """Something that needs nobody else: compute, a step that begins, a fault that acts."""
 
+    thread: str
     op: str
     start_ns: int
     end_ns: int
@@ -59,9 +64,37 @@ class Note(msgspec.Struct, array_like=True, tag="note"):
     detail: str = ""
 
 
-class Waited(msgspec.Struct, array_like=True, tag="waited"):
-    """The rank waited for a work that was already done when it asked."""
+class Spawn(msgspec.Struct, array_like=True, tag="spawn"):
+    """A registered thread begins, or (idle) a task that a thread pool will run later: `simulator.rank.threads`."""
 
+    thread: str
+    now_ns: int
+    idle: bool
+
+
+class End(msgspec.Struct, array_like=True, tag="end"):
+    """A registered thread has nothing more to do."""
+
+    thread: str
+    now_ns: int
+
+
+class Idle(msgspec.Struct, array_like=True, tag="idle"):
+    """A registered thread waits for another one of its rank, which will declare it Busy."""
+
+    thread: str
+    now_ns: int
+
+
+class Busy(msgspec.Struct, array_like=True, tag="busy"):
+    thread: str
+    now_ns: int
+
+
+class Waited(msgspec.Struct, array_like=True, tag="waited"):
+    """A thread waited for a work that was already done when it asked."""
+
+    thread: str
     work: int
     now_ns: int
 
@@ -69,6 +102,7 @@ class Waited(msgspec.Struct, array_like=True, tag="waited"):
 class Print(msgspec.Struct, array_like=True, tag="print"):
     """Lines that the rank wrote to stdout or stderr."""
 
+    thread: str
     text: str
     now_ns: int
 
@@ -79,8 +113,9 @@ class StoreSet(msgspec.Struct, array_like=True, tag="set"):
 
 
 class Block(msgspec.Struct, array_like=True, tag="block"):
-    """The rank waits for this work; it runs again after a Go or Fail for it."""
+    """A thread waits for this work; it runs again after a Go or Fail for it."""
 
+    thread: str
     work: int
     now_ns: int
 
@@ -88,6 +123,7 @@ class Block(msgspec.Struct, array_like=True, tag="block"):
 class Poll(msgspec.Struct, array_like=True, tag="poll"):
     """`is_completed()`: answered with a Go, a Fail, or Answer(False) when nobody else can move."""
 
+    thread: str
     work: int
     now_ns: int
 
@@ -95,6 +131,7 @@ class Poll(msgspec.Struct, array_like=True, tag="poll"):
 class StoreCall(msgspec.Struct, array_like=True, tag="store"):
     """A store call that needs an answer: get, wait (blocking), add, check, compare_set, delete, num_keys (ordered)."""
 
+    thread: str
     call: str
     keys: tuple[str, ...]
     values: tuple[bytes, ...]
@@ -116,7 +153,7 @@ class Leave(msgspec.Struct, array_like=True, tag="leave"):
     derived: bool = False
 
 
-Record = GroupDef | Op | Note | Waited | Print | StoreSet | Block | Poll | StoreCall | Leave
+Record = GroupDef | Op | Note | Waited | Print | StoreSet | Block | Poll | StoreCall | Spawn | End | Idle | Busy | Leave
 
 
 # ---- coordinator -> rank ----
@@ -136,8 +173,9 @@ class Fail(msgspec.Struct, array_like=True, tag="fail"):
 
 
 class Answer(msgspec.Struct, array_like=True, tag="answer"):
-    """To a Poll or StoreCall. `error`: why a store call failed."""
+    """To the Poll or StoreCall of a thread. `error`: why a store call failed."""
 
+    thread: str
     values: tuple[bytes, ...] = ()
     amount: int = 0
     error: str = ""

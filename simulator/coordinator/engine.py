@@ -1,9 +1,9 @@
 """The coordinator: who runs, who is blocked, and what happens next in virtual time.
 
 It is told what ranks announce (`receive`, `closed`) and leaves replies in `outbox`; it does no input or output itself.
-A rank runs until it says Block, Poll, StoreCall or Leave, so "nobody can move" is known exactly. Only then does it
-decide what depends on an order: the pending decision with the lowest (virtual time, priority, rank) is taken, one at a
-time. So the order in which messages of different ranks arrive decides nothing.
+A thread runs until it says Block, Poll, StoreCall, Idle or Leave, so "nobody can move" is known exactly. Only then does
+it decide what depends on an order: the pending decision with the lowest (virtual time, priority, rank) is taken, one at
+a time. So the order in which messages of different ranks arrive decides nothing.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ from simulator.cluster import Cluster, to_ns
 from simulator.coordinator.judge import Judge
 from simulator.coordinator.matching import Channel, Matching, Meeting
 from simulator.coordinator.prints import PrintQueue
-from simulator.coordinator.state import BLOCKED, GONE, LEFT, RUNNING, OpState, RankState
+from simulator.coordinator.records import ProtocolError, change_thread, known_op, known_thread, note_event
+from simulator.coordinator.state import BLOCKED, GONE, LEFT, RUNNING, OpState, RankState, ThreadState
 from simulator.coordinator.store import Store
 from simulator.trace import Event
 
 POLL_NS = 10_000  # virtual cost of one is_completed(), about what an event query costs
 #: What goes first among decisions at the same virtual time.
 _RELEASE, _STORE, _ANY_SOURCE, _POLL, _LOSS, _MISMATCH, _TIMEOUT, _BYE = range(8)
-
-
-class ProtocolError(Exception):
-    """A rank said something that no rank of ours says: user code spoke on its socket."""
 
 
 class Decision(NamedTuple):
@@ -68,30 +65,31 @@ class Engine:
 
     def closed(self, rank: int) -> None:
         """The rank's connection ended; without a Leave before it, its process died on its own."""
-        state = self.ranks[rank]
-        state.status, state.waiting = GONE, None
+        self.ranks[rank].is_gone = True
 
     def _record(self, state: RankState, record: wire.Record) -> None:
         match record:
             case wire.Op():
                 self._announce(state, record)
             case wire.Note():
-                state.advance(record.end_ns)
-                state.step = record.step
-                state.events.append(_note_event(state, record))
+                thread = known_thread(state, record.thread)
+                thread.advance(record.end_ns)
+                state.step = max(state.step, record.step)
+                state.events.append(note_event(thread, record))
             case wire.Print():
-                state.advance(record.now_ns)
+                known_thread(state, record.thread).advance(record.now_ns)
                 self.prints.add(state.rank, record)
             case wire.Waited():
-                state.advance(record.now_ns)
-                _known(state, record.work).wait_ns = record.now_ns
+                known_thread(state, record.thread).advance(record.now_ns)
+                known_op(state, record.work).wait_ns = record.now_ns
             case wire.Block() | wire.Poll():
                 self._block(state, record)
             case wire.StoreSet():
                 self.store.set(record.key, record.value)
             case wire.StoreCall():
-                state.advance(record.now_ns)
-                state.status, state.waiting = BLOCKED, record
+                known_thread(state, record.thread).block(record, record.now_ns)
+            case wire.Spawn() | wire.End() | wire.Idle() | wire.Busy():
+                change_thread(state, record)
             case wire.GroupDef():
                 if state.rank not in record.ranks or not set(record.ranks) <= set(range(len(self.ranks))):
                     raise ProtocolError(f"rank {state.rank} named a group of ranks {record.ranks}")
@@ -101,9 +99,10 @@ class Engine:
         group = state.groups.get(record.group)
         if group is None or not -1 <= record.peer < len(self.ranks) or record.work in state.ops:
             raise ProtocolError(f"rank {state.rank} announced {record}")
-        state.advance(record.issue_ns)
-        state.step = record.step
-        op = OpState(state.rank, state.next_n(), record, group)
+        thread = known_thread(state, record.thread)
+        thread.advance(record.issue_ns)
+        state.step = max(state.step, record.step)
+        op = OpState(thread, thread.next_n(), record, group)
         state.ops[record.work] = op
         if verdict := self.judge.standing(op):
             self.judge.fail([op], verdict, record.issue_ns)
@@ -126,19 +125,19 @@ class Engine:
             self._doomed.append(Meeting(meeting.members, {r: op for r, op in meeting.ops.items() if r not in dead}))
 
     def _block(self, state: RankState, record: wire.Block | wire.Poll) -> None:
-        op = _known(state, record.work)
-        state.advance(record.now_ns)
-        state.status, state.waiting, state.polling = BLOCKED, op, isinstance(record, wire.Poll)
-        if not state.polling and op.wait_ns < 0:
+        op = known_op(state, record.work)
+        thread = known_thread(state, record.thread)
+        thread.block(op, record.now_ns, polling=isinstance(record, wire.Poll))
+        if not thread.polling and op.wait_ns < 0:
             op.wait_ns = record.now_ns
         if op.status == "released":  # its Go is already on the way
-            state.resume()
-        elif op.verdict:
+            thread.resume()
+        elif op.verdict and thread is op.thread:
             self.judge.tell(op)
 
     def _leave(self, state: RankState, leave: wire.Leave) -> None:
-        state.advance(leave.now_ns)
-        state.status, state.waiting, state.leave = LEFT, None, leave
+        state.main.advance(leave.now_ns)
+        state.leave = leave
         for meeting in list(self.matching.granted):
             if state.rank in meeting.ops:
                 self._doom(meeting)
@@ -165,9 +164,9 @@ class Engine:
         for receive, channel in self.matching.any_source_choices():
             at = max(self.matching.sends[channel][0].op.issue_ns, receive.op.issue_ns)
             yield Decision(at, _ANY_SOURCE, channel[1], partial(self._serve_any_source, receive, channel))
-        for rank in self.ranks:
-            if rank.polling:
-                yield Decision(rank.clock_ns, _POLL, rank.rank, partial(self._answer_poll, rank))
+        for thread in self._blocked():
+            if thread.polling:
+                yield Decision(thread.clock_ns, _POLL, thread.rank, partial(self._answer_poll, thread))
         for meeting in self._open_meetings():
             yield from self._failures(meeting)
         if all(rank.status in (LEFT, GONE) for rank in self.ranks):
@@ -175,11 +174,16 @@ class Engine:
                 if rank.status == LEFT and not rank.said_bye:
                     yield Decision(rank.clock_ns, _BYE, rank.rank, partial(self._bye, rank))
 
+    def _blocked(self) -> list[ThreadState]:
+        return [thread for rank in self.ranks for thread in rank.blocked]
+
     def _open_meetings(self) -> list[Meeting]:
         """Meetings without a member that somebody is blocked on."""
-        waited = {id(rank.waiting) for rank in self.ranks if rank.status == BLOCKED and not rank.polling}
         meetings = self.matching.open_meetings() + self._doomed
-        return [m for m in meetings if any(id(op) in waited for op in m.ops.values())]
+        return [m for m in meetings if any(self._is_waited_for(op) for op in m.ops.values())]
+
+    def _is_waited_for(self, op: OpState) -> bool:
+        return op.is_waited_for and self.ranks[op.rank].is_here
 
     def _failures(self, meeting: Meeting) -> Iterator[Decision]:
         """How a meeting that lacks a member can end: the member is lost, the others disagree, or time runs out."""
@@ -190,7 +194,7 @@ class Engine:
                     yield self._loss(meeting, self.ranks[rank])
         if not first.is_p2p and len(meeting.disagreement()) > 1:
             yield Decision(meeting.issue_ns, _MISMATCH, first.rank, partial(self.judge.mismatch, meeting))
-        waiting = [op for op in meeting.ops.values() if self.ranks[op.rank].waiting is op]
+        waiting = [op for op in meeting.ops.values() if self._is_waited_for(op)]
         earliest = min(waiting, key=lambda op: (op.deadline_ns, op.rank))
         yield Decision(earliest.deadline_ns, _TIMEOUT, earliest.rank, partial(self.judge.timeout, earliest))
 
@@ -203,18 +207,22 @@ class Engine:
         """Do what cannot be overtaken: store reads whose keys are there, and work that every member waits for, is
         past, or has left behind.
         """
-        for rank in self.ranks:
-            if isinstance(rank.waiting, wire.StoreCall) and self.store.is_ready(rank.waiting):
-                self._answer_store(rank, rank.waiting)
+        for thread in self._blocked():
+            if isinstance(thread.waiting, wire.StoreCall) and self.store.is_ready(thread.waiting):
+                self._answer_store(thread, thread.waiting)
         for meeting in list(self.matching.granted):
             if all(self._is_past(op) for op in meeting.ops.values()):
                 self._release(meeting)
 
     def _is_past(self, op: OpState) -> bool:
+        """Its rank is in its message loop, and neither its thread nor the main thread (whose death would undo it) can
+        still do something before the operation ends.
+        """
         rank = self.ranks[op.rank]
-        if rank.status == BLOCKED:
-            return (rank.waiting is op and not rank.polling) or rank.clock_ns >= op.end_ns
-        return rank.status == LEFT
+        if rank.status != BLOCKED:
+            return rank.status == LEFT
+        is_over = op.is_waited_for or op.thread.clock_ns >= op.end_ns
+        return is_over and (op.thread.is_main or rank.main.clock_ns >= op.end_ns)
 
     def _late_releases(self) -> Iterator[Decision]:
         """Granted work whose members are blocked elsewhere: once nobody runs, nothing earlier can come any more."""
@@ -236,32 +244,32 @@ class Engine:
         for op in meeting.ops.values():
             op.status = "released"
             self.outbox[op.rank].append(wire.Go(op.op.work, op.end_ns, meeting.members[0] if op.is_p2p else -1))
-            if self.ranks[op.rank].waiting is op:
-                self.ranks[op.rank].resume()
+            if op.thread.waiting is op:
+                op.thread.resume()
 
     # ---- answers ----
     def _serve_any_source(self, receive: OpState, channel: Channel) -> None:
         self._meet(self.matching.take_any_source(receive, channel))
 
-    def _answer_poll(self, rank: RankState) -> None:
-        rank.clock_ns += POLL_NS
-        self.outbox[rank.rank].append(wire.Answer(now_ns=rank.clock_ns))
-        rank.resume()
+    def _answer_poll(self, thread: ThreadState) -> None:
+        thread.clock_ns += POLL_NS
+        self.outbox[thread.rank].append(wire.Answer(thread.name, now_ns=thread.clock_ns))
+        thread.resume()
 
     def _waits_for_the_store(self) -> Iterator[Decision]:
-        for rank in self.ranks:
-            call = rank.waiting
+        for thread in self._blocked():
+            call = thread.waiting
             if not isinstance(call, wire.StoreCall):
                 continue
             if self.store.is_ordered(call):
-                yield Decision(call.now_ns, _STORE, rank.rank, partial(self._answer_store, rank, call))
+                yield Decision(call.now_ns, _STORE, thread.rank, partial(self._answer_store, thread, call))
             else:
                 late = call.now_ns + call.timeout_ns
-                yield Decision(late, _TIMEOUT, rank.rank, partial(self.judge.store_timeout, rank, call))
+                yield Decision(late, _TIMEOUT, thread.rank, partial(self.judge.store_timeout, thread, call))
 
-    def _answer_store(self, rank: RankState, call: wire.StoreCall) -> None:
-        self.outbox[rank.rank].append(self.store.answer(call))
-        rank.resume()
+    def _answer_store(self, thread: ThreadState, call: wire.StoreCall) -> None:
+        self.outbox[thread.rank].append(self.store.answer(call))
+        thread.resume()
 
     def _bye(self, rank: RankState) -> None:
         rank.said_bye = True
@@ -275,25 +283,3 @@ class Engine:
         """Everything that happened, in no particular order."""
         ranks = self.ranks
         return [event for rank in ranks for event in (*rank.events, *rank.op_events(), rank.exit_event())]
-
-
-def _known(state: RankState, work: int) -> OpState:
-    if work not in state.ops:
-        raise ProtocolError(f"rank {state.rank} waits for work {work}, which it never announced")
-    return state.ops[work]
-
-
-def _note_event(state: RankState, note: wire.Note) -> Event:
-    return Event(
-        rank=state.rank,
-        n=state.next_n(),
-        op=note.op,
-        issue_ns=note.start_ns,
-        start_ns=note.start_ns,
-        end_ns=note.end_ns,
-        step=note.step,
-        phase=note.phase,
-        site=note.site,
-        detail=note.detail,
-        status="skipped" if note.op == "skip_collective" else "ok",
-    )

@@ -20,7 +20,8 @@ import msgspec
 from simulator import wire
 from simulator.cluster import Cluster
 from simulator.coordinator import protocol
-from simulator.coordinator.engine import Engine, ProtocolError
+from simulator.coordinator.engine import Engine
+from simulator.coordinator.records import ProtocolError
 from simulator.coordinator.state import RUNNING, RankState
 
 _TICK_S = 0.5  # how often processor time of running ranks is looked at; decides nothing but NoProgress

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from simulator import wire
 from simulator.coordinator import words
 from simulator.coordinator.matching import Matching, Meeting
-from simulator.coordinator.state import OpState, RankState, Verdict
+from simulator.coordinator.state import OpState, RankState, ThreadState, Verdict
 
 
 class Judge:
@@ -41,12 +41,14 @@ class Judge:
         pending = [other for rank in self._ranks for other in rank.ops.values() if other.group.key == op.group.key]
         self.fail(pending, verdict, op.deadline_ns)
 
-    def store_timeout(self, rank: RankState, call: wire.StoreCall) -> None:
+    def store_timeout(self, thread: ThreadState, call: wire.StoreCall) -> None:
+        rank = self._ranks[thread.rank]
         text = words.store_timeout(rank, call)
         self.verdicts.append(Verdict("CollectiveTimeout", text, (), call.now_ns, rank.step))
-        rank.missed_rendezvous(call)
-        self._outbox[rank.rank].append(wire.Answer(error=text, now_ns=call.now_ns + call.timeout_ns))
-        rank.resume()
+        rank.events.append(thread.missed_rendezvous(call, rank.step))
+        answer = wire.Answer(thread.name, error=text, now_ns=call.now_ns + call.timeout_ns)
+        self._outbox[rank.rank].append(answer)
+        thread.resume()
 
     def fail(self, ops: Iterable[OpState], verdict: Verdict, at_ns: int) -> None:
         """Give operations that may not have run yet a verdict; ranks that are blocked on them hear it now."""
@@ -54,14 +56,14 @@ class Judge:
         self._matching.drop(failing)
         for op in failing:
             op.status, op.verdict, op.fail_ns = "failed", verdict, max(at_ns, op.op.issue_ns)
-            if self._ranks[op.rank].waiting is op:
+            if op.thread.waiting is op:
                 self.tell(op)
 
     def tell(self, op: OpState) -> None:
         """Raise an operation's verdict in its rank, which waits for it."""
         assert op.verdict is not None
         self._outbox[op.rank].append(wire.Fail(op.op.work, op.verdict.kind, op.verdict.text, op.fail_ns))
-        self._ranks[op.rank].resume()
+        op.thread.resume()
 
     def _absent(self, op: OpState) -> tuple[int, ...]:
         """Who did not come to the operation that timed out."""

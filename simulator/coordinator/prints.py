@@ -16,24 +16,20 @@ from simulator.coordinator.state import RankState
 class PrintQueue:
     def __init__(self, ranks: Sequence[RankState]) -> None:
         self._ranks = ranks
-        self._heap: list[tuple[int, int, int, str]] = []
+        self._heap: list[tuple[int, int, str, int, str]] = []
         self._count = 0
 
     def add(self, rank: int, record: wire.Print) -> None:
         self._count += 1
-        heapq.heappush(self._heap, (record.now_ns, rank, self._count, record.text))
+        heapq.heappush(self._heap, (record.now_ns, rank, record.thread, self._count, record.text))
 
     def ready(self, *, everything: bool = False) -> list[tuple[int, str]]:
         """(rank, text) of what can be shown now."""
         out = []
         while self._heap and (everything or self._is_settled(self._heap[0][0], self._heap[0][1])):
-            _, rank, _, text = heapq.heappop(self._heap)
+            _, rank, _, _, text = heapq.heappop(self._heap)
             out.append((rank, text))
         return out
 
     def _is_settled(self, now_ns: int, rank: int) -> bool:
-        return all(
-            (other.clock_ns, other.rank) > (now_ns, rank)
-            for other in self._ranks
-            if other.is_here and other.rank != rank
-        )
+        return all((other.earliest_ns, other.rank) >= (now_ns, rank) for other in self._ranks if other.is_here)

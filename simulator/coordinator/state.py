@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from simulator import wire
 from simulator.trace import Event
 
-RUNNING, BLOCKED, LEFT, GONE = "running", "blocked", "left", "gone"
+RUNNING, BLOCKED, IDLE, ENDED, LEFT, GONE = "running", "blocked", "idle", "ended", "left", "gone"
+MAIN_THREAD = "0"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class OpState:
     failed.
     """
 
-    rank: int
+    thread: ThreadState
     n: int
     op: wire.Op
     group: wire.GroupDef
@@ -40,6 +41,15 @@ class OpState:
     wait_ns: int = -1
     fail_ns: int = -1
     verdict: Verdict | None = None
+
+    @property
+    def rank(self) -> int:
+        return self.thread.rank
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Its thread is blocked on it (and not merely polling)."""
+        return self.thread.waiting is self and not self.thread.polling
 
     @property
     def is_p2p(self) -> bool:
@@ -56,8 +66,9 @@ class OpState:
         return Event(
             rank=self.rank,
             n=self.n,
+            thread=self.thread.name,
             op=op.op,
-            work=op.work,
+            work=op.number,
             seq=op.seq,
             group=self.group.name,
             stream=f"comm:{self.group.name}",
@@ -96,31 +107,85 @@ class OpState:
 
 
 @dataclass(eq=False)
-class RankState:
-    """One rank. `waiting` is what it is blocked on; `clock_ns` the latest virtual time it reported."""
+class ThreadState:
+    """One thread of a rank. status: running, blocked (on `waiting`), idle (waits for another thread), ended."""
 
     rank: int
+    name: str
     status: str = RUNNING
     waiting: OpState | wire.StoreCall | None = None
     polling: bool = False
     clock_ns: int = 0
+    num_events: int = 0
+
+    @property
+    def is_main(self) -> bool:
+        return self.name == MAIN_THREAD
+
+    def advance(self, now_ns: int) -> None:
+        self.clock_ns = max(self.clock_ns, now_ns)
+
+    def next_n(self) -> int:
+        self.num_events += 1
+        return self.num_events - 1
+
+    def block(self, waiting: OpState | wire.StoreCall, now_ns: int, *, polling: bool = False) -> None:
+        self.advance(now_ns)
+        self.status, self.waiting, self.polling = BLOCKED, waiting, polling
+
+    def resume(self) -> None:
+        self.waiting, self.polling = None, False
+        if self.status == BLOCKED:
+            self.status = RUNNING
+
+
+@dataclass(eq=False)
+class RankState:
+    """One rank. Its clock is that of its main thread."""
+
+    rank: int
+    threads: dict[str, ThreadState] = field(default_factory=dict)
     step: int = -1
     leave: wire.Leave | None = None
+    is_gone: bool = False
     said_bye: bool = False
     ops: dict[int, OpState] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     groups: dict[str, wire.GroupDef] = field(default_factory=dict)
-    num_records: int = 0
     num_words: int = 0
+
+    def __post_init__(self) -> None:
+        self.main = self.threads[MAIN_THREAD] = ThreadState(self.rank, MAIN_THREAD)
+
+    @property
+    def status(self) -> str:
+        """Running while any thread is, and while threads wait only for each other: something else may wake them."""
+        if self.is_gone:
+            return GONE
+        if self.leave is not None:
+            return LEFT
+        statuses = [thread.status for thread in self.threads.values()]
+        return BLOCKED if RUNNING not in statuses and BLOCKED in statuses else RUNNING
+
+    @property
+    def clock_ns(self) -> int:
+        return self.main.clock_ns
+
+    @property
+    def blocked(self) -> list[ThreadState]:
+        """Threads that wait for the coordinator, by name; none after the rank left."""
+        if not self.is_here:
+            return []
+        return sorted((t for t in self.threads.values() if t.status == BLOCKED), key=lambda t: t.name)
 
     @property
     def why(self) -> str:
-        """How it left: done, error, killed, spinning; "crashed" when its process ended without a word; "" while it is
+        """How it left: done, error, killed, spinning; "crashed" when its process ended without a word; "" while
         here.
         """
         if self.leave is not None:
             return self.leave.why
-        return "crashed" if self.status == GONE else ""
+        return "crashed" if self.is_gone else ""
 
     @property
     def is_lost(self) -> bool:
@@ -128,14 +193,12 @@ class RankState:
 
     @property
     def is_here(self) -> bool:
-        return self.status in (RUNNING, BLOCKED)
+        return self.leave is None and not self.is_gone
 
-    def next_n(self) -> int:
-        self.num_records += 1
-        return self.num_records - 1
-
-    def advance(self, now_ns: int) -> None:
-        self.clock_ns = max(self.clock_ns, now_ns)
+    @property
+    def earliest_ns(self) -> int:
+        """No thread can say anything about an earlier time: an idle one will be woken by one that is not."""
+        return min((t.clock_ns for t in self.threads.values() if t.status in (RUNNING, BLOCKED)), default=self.clock_ns)
 
     def op_events(self) -> list[Event]:
         return [op.event for op in self.ops.values()]
@@ -162,7 +225,7 @@ class RankState:
         now = self.clock_ns
         return Event(
             rank=self.rank,
-            n=self.num_records,
+            n=self.main.num_events,
             op="exit",
             issue_ns=now,
             start_ns=now,
@@ -170,11 +233,6 @@ class RankState:
             step=self.step,
             status=self.why,
         )
-
-    def resume(self) -> None:
-        self.waiting, self.polling = None, False
-        if self.status == BLOCKED:
-            self.status = RUNNING
 
 
 def ranks_text(ranks: Iterable[int]) -> str:

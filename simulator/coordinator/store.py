@@ -30,26 +30,31 @@ class Store:
 
     def answer(self, call: wire.StoreCall) -> wire.Answer:
         """The reply to a call that is ready or ordered."""
+        answer = self._answer(call)
+        answer.thread = call.thread
+        return answer
+
+    def _answer(self, call: wire.StoreCall) -> wire.Answer:
         match call.call:
             case "get":
-                return wire.Answer(values=tuple(self._values[key] for key in call.keys))
+                return wire.Answer("", values=tuple(self._values[key] for key in call.keys))
             case "wait":
-                return wire.Answer()
+                return wire.Answer("")
             case "add":
                 total = int(self._values.get(call.keys[0], b"0")) + call.amount
                 self._values[call.keys[0]] = str(total).encode()
-                return wire.Answer(amount=total)
+                return wire.Answer("", amount=total)
             case "check":
-                return wire.Answer(amount=int(all(key in self._values for key in call.keys)))
+                return wire.Answer("", amount=int(all(key in self._values for key in call.keys)))
             case "delete":
-                return wire.Answer(amount=int(self._values.pop(call.keys[0], None) is not None))
+                return wire.Answer("", amount=int(self._values.pop(call.keys[0], None) is not None))
             case "num_keys":
-                return wire.Answer(amount=len(self._values))
+                return wire.Answer("", amount=len(self._values))
             case "append":
                 self._values[call.keys[0]] = self._values.get(call.keys[0], b"") + call.values[0]
-                return wire.Answer()
+                return wire.Answer("")
             case "compare_set":
-                return wire.Answer(values=(self._compare_set(call),))
+                return wire.Answer("", values=(self._compare_set(call),))
         raise AssertionError(f"unknown store call {call.call}")
 
     def _compare_set(self, call: wire.StoreCall) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from simulator import wire
 from simulator.coordinator.matching import Meeting
-from simulator.coordinator.state import OpState, RankState, ranks_text
+from simulator.coordinator.state import OpState, RankState, ThreadState, ranks_text
 
 _SAME_ORDER = "Every rank must call the same collectives in the same order, with the same operation, shape and dtype."
 
@@ -33,8 +33,8 @@ def mismatch(meeting: Meeting) -> str:
 
 def timeout(ranks: Sequence[RankState], op: OpState) -> str:
     """No rank can move: what each of them waits for."""
-    stuck = [r for r in ranks if isinstance(r.waiting, OpState | wire.StoreCall)]
-    waits = "; ".join(f"rank {r.rank} waits in {waiting_text(r)}" for r in stuck)
+    stuck = [thread for rank in ranks for thread in rank.blocked]
+    waits = "; ".join(f"{_thread_text(thread)} waits in {waiting_text(thread)}" for thread in stuck)
     gone = [f"rank {r.rank} {left_text(r)}" for r in ranks if r.why]
     seconds = op.op.timeout_ns / 1e9
     op_text = f"After {seconds:,g} virtual seconds {op.label} on rank {op.rank} timed out"
@@ -42,7 +42,11 @@ def timeout(ranks: Sequence[RankState], op: OpState) -> str:
     return "; ".join([told, *gone]) + f". {_advice(stuck)}"
 
 
-def _advice(stuck: Sequence[RankState]) -> str:
+def _thread_text(thread: ThreadState) -> str:
+    return f"rank {thread.rank}" if thread.is_main else f"thread {thread.name} of rank {thread.rank}"
+
+
+def _advice(stuck: Sequence[ThreadState]) -> str:
     ops = {r.waiting.op.op for r in stuck if isinstance(r.waiting, OpState)}
     if ops and ops <= {"send"}:
         return "Everyone sends and nobody receives: let some ranks receive first, or use isend."
@@ -70,8 +74,8 @@ def left_text(rank: RankState) -> str:
     }[rank.why]
 
 
-def waiting_text(rank: RankState) -> str:
-    waiting = rank.waiting
+def waiting_text(thread: ThreadState) -> str:
+    waiting = thread.waiting
     assert waiting is not None
     if isinstance(waiting, OpState):
         return f"{waiting.label}{_at(waiting.op.site)}"
@@ -92,7 +96,3 @@ def _at(site: str) -> str:
 
 def _on(op: OpState) -> str:
     return "" if op.group.name == "default" else f" of group {op.group.name}"
-
-
-def any_lost(ranks: Iterable[RankState]) -> list[RankState]:
-    return [rank for rank in ranks if rank.is_lost]

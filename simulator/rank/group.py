@@ -80,13 +80,16 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
     ctx, spec = context.get(), OPERATIONS[method]
     is_p2p = spec.op in ("send", "recv")
     result = outputs(method, args)
-    if not is_p2p and ctx.at_collective() is not None:
+    if not is_p2p and (fault := ctx.at_collective()) is not None:
+        ctx.note(fault.kind, ctx.now_ns, str(fault))
         return SkippedWork(result)
     key, ranks = group.describe(), group.ranks
     parts = tensors(args[spec.shard]) if len(args) > spec.shard else []
     work = RankWork(ctx.next_work(), _launcher(group, method, args, kwargs), result)
     ctx.works[work.number] = work
     op = wire.Op(
+        thread=ctx.thread.name,
+        number=ctx.thread.next_number(),
         work=work.number,
         group=key,
         seq=-1 if is_p2p else group.next_seq(),

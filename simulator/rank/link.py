@@ -23,17 +23,23 @@ class Link:
         self._sock, self._on_reply = sock, on_reply
         self._frames = wire.FrameBuffer()
         self._condition = threading.Condition(threading.RLock())
+        self._condition.__dict__["is_ours"] = True  # not a wait of user code: see simulator.rank.threads
         self._reading = False
         self.buffer: list[wire.Record] = []
 
     def note(self, record: wire.Record) -> None:
         """Buffer a record until the next `send`. Adjacent compute notes of one step become one."""
+        with self._condition:
+            self._append(record)
+
+    def _append(self, record: wire.Record) -> None:
         last = self.buffer[-1] if self.buffer else None
         if (
             isinstance(record, wire.Note)
             and isinstance(last, wire.Note)
             and record.op == last.op == "compute"
-            and (record.start_ns, record.step, record.phase) == (last.end_ns, last.step, last.phase)
+            and (record.thread, record.start_ns, record.step) == (last.thread, last.end_ns, last.step)
+            and record.phase == last.phase
         ):
             last.end_ns = record.end_ns
         else:

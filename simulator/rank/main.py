@@ -87,7 +87,7 @@ def _initialise(start: Start) -> Any:
     from torch._C._distributed_c10d import set_debug_level_from_env
     from torch.optim import optimizer
 
-    from simulator.rank import group, store, work
+    from simulator.rank import group, store, threads, work
 
     faulthandler.enable(file=os.fdopen(os.dup(2), "w"))
     hidden = tuple(
@@ -104,6 +104,7 @@ def _initialise(start: Start) -> Any:
     torch.manual_seed(start.seed)
     set_debug_level_from_env()
     work.patch_future_wait()
+    threads.install()
     optimizer.register_optimizer_step_post_hook(_count_step)
     return group.initialise(store.RunStore(), start.rank, start.world_size, start.timeout_s)
 

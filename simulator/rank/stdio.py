@@ -25,7 +25,7 @@ class LineStream(io.TextIOBase):
     def write(self, text: str) -> int:
         *lines, self._partial = (self._partial + text).split("\n")
         if lines:
-            self._ctx.link.send(*(wire.Print(line, self._ctx.now_ns) for line in lines))
+            self._ctx.link.send(*(wire.Print(self._ctx.thread.name, line, self._ctx.now_ns) for line in lines))
         return len(text)
 
     def close_line(self) -> None:

@@ -29,7 +29,7 @@ class RankWork(Work):
         self._future: torch.futures.Future[Any] | None = None
         self._error: Exception | None = None
         self._source = -1
-        self._end_ns = -1
+        self._end_ns = self._fail_ns = -1
         self.is_done = False
 
     # ---- the coordinator's answers ----
@@ -45,19 +45,17 @@ class RankWork(Work):
             self._error = error
 
     def fail(self, kind: str, text: str, now_ns: int) -> None:
-        ctx = context.get()
-        ctx.now_ns = max(ctx.now_ns, now_ns)
+        self._fail_ns = now_ns
         self._error = failure(kind, text)
 
     # ---- torch's interface ----
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         ctx = context.get()
         if self._error is None and self.is_decided:
-            ctx.link.note(wire.Waited(self.number, ctx.now_ns))
+            ctx.link.note(wire.Waited(ctx.thread.name, self.number, ctx.now_ns))
         elif self._error is None:
             ctx.block(self)
         self.complete()
-        ctx.now_ns = max(ctx.now_ns, self._end_ns)
         return True
 
     def complete(self) -> None:
@@ -65,6 +63,7 @@ class RankWork(Work):
         ctx = context.get()
         ctx.works.pop(self.number, None)
         ctx.futures.pop(self.number, None)
+        ctx.thread.advance(max(self._end_ns, self._fail_ns))
         if self._error is not None:
             if self._future is not None and not self._future.done():
                 self._future.set_exception(self._error)

@@ -14,12 +14,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         incarnation: which start of the job this belongs to (0 until there are restarts).
         rank: global rank.
-        n: position in the rank's program.
+        n: position in the program of the thread.
+        thread: "0" for the main thread, "0.1" for the first one that it started, ...
         step: training step (`simulator.steps`, else finished optimizer steps), -1 before the first.
         group: name of the process group, "" for local events.
         stream: "compute", or "comm:<group>".
         seq: the k-th collective of its group on this rank, -1 for point to point and local events.
-        work: number of the work handle on this rank, -1 for local events.
+        work: number of the operation in its thread, -1 for local events.
         op: torch's name (all_reduce, send, ...), or compute, step, kill, slow, skip_collective, exit.
         reduce: reduce op (SUM, AVG, ...) or "".
         peer: global rank of the other side, or the root; -1 for none.
@@ -41,6 +42,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     end_ns: int
     wait_ns: int = -1
     status: str = "ok"
+    thread: str = "0"
     incarnation: int = 0
     step: int = -1
     phase: str = ""

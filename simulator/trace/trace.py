@@ -26,7 +26,9 @@ class Trace:
 
     def __init__(self, header: dict[str, Any], events: list[Event]) -> None:
         self.header = {"version": FORMAT_VERSION, **header}
-        self.events: tuple[Event, ...] = tuple(sorted(events, key=lambda e: (e.incarnation, e.issue_ns, e.rank, e.n)))
+        self.events: tuple[Event, ...] = tuple(
+            sorted(events, key=lambda e: (e.incarnation, e.issue_ns, e.rank, e.thread, e.n))
+        )
 
     def __len__(self) -> int:
         return len(self.events)
@@ -52,7 +54,7 @@ class Trace:
 
     def of_rank(self, rank: int) -> tuple[Event, ...]:
         """What one rank did, in its program order."""
-        return tuple(sorted((e for e in self.events if e.rank == rank), key=lambda e: (e.incarnation, e.n)))
+        return tuple(sorted((e for e in self.events if e.rank == rank), key=lambda e: (e.incarnation, e.thread, e.n)))
 
     def select(
         self,

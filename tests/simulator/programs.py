@@ -1,7 +1,10 @@
 """Programs that ranks run in the tests: plain torch.distributed, as a student would write them."""
 
+import concurrent.futures
 import os
+import queue
 import sys
+import threading
 
 import torch
 import torch.distributed as dist
@@ -222,3 +225,80 @@ def draws_random_numbers() -> list[float]:
 
 def seen_arguments(*args: object) -> list[object]:
     return list(args)
+
+
+def works_in_a_thread() -> tuple[float, float]:
+    """A helper thread with compute and collectives of its own, beside the training loop."""
+    group = dist.new_group(list(range(dist.get_world_size())))
+    sums = []
+
+    def work() -> None:
+        simulator.compute(5e-3)
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=group)
+        sums.append(float(tensor))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    train(3)
+    thread.join()
+    return sums[0], train(1)
+
+
+def works_in_a_pool() -> list[float]:
+    """Three tasks for one worker: they queue, and never look like running while they do."""
+    group = dist.new_group(list(range(dist.get_world_size())))
+
+    def work(factor: int) -> float:
+        simulator.compute(5e-3)
+        tensor = torch.full((1,), float(factor))
+        dist.all_reduce(tensor, group=group)
+        return float(tensor)
+
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    futures = [pool.submit(work, factor) for factor in range(3)]
+    train(3)
+    return [future.result() for future in futures]
+
+
+def produces_and_consumes() -> list[int]:
+    """A producer thread, a bounded queue, and collectives in the consumer."""
+    items: queue.Queue[int | None] = queue.Queue(2)
+
+    def produce() -> None:
+        for item in range(5):
+            simulator.compute(1e-3)
+            items.put(item)
+        items.put(None)
+
+    threading.Thread(target=produce).start()
+    consumed = []
+    while (item := items.get()) is not None:
+        dist.all_reduce(torch.ones(1))
+        consumed.append(item)
+    return consumed
+
+
+def hangs_in_a_helper_thread() -> None:
+    group = dist.new_group(list(range(dist.get_world_size())))
+
+    def work() -> None:
+        if dist.get_rank() != 1:
+            dist.all_reduce(torch.ones(1), group=group)
+
+    concurrent.futures.ThreadPoolExecutor(1).submit(work).result()
+    dist.barrier()
+
+
+def saves_asynchronously(folder: str) -> float:
+    """DCP's async_save beside training, then a load of what it wrote."""
+    from torch.distributed import checkpoint
+
+    state = {"weight": torch.full((4,), 1.0 + dist.get_rank())}
+    future = checkpoint.async_save(state, checkpoint_id=folder)
+    train(3)
+    future.result()
+    dist.barrier()
+    loaded = {"weight": torch.zeros(4)}
+    checkpoint.load(loaded, checkpoint_id=folder)
+    return float(loaded["weight"].sum())
