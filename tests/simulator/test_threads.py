@@ -31,7 +31,7 @@ def test_a_thread_has_its_own_clock_and_join_merges_it():
 
 def test_tasks_of_one_worker_run_one_after_the_other():
     run = simulator.run(programs.works_in_a_pool, 3, echo=False)
-    tasks = sorted(e.issue_ns for e in run.trace.of_rank(0) if e.group != "default")
+    tasks = sorted(e.issue_ns for e in run.trace.of_rank(0) if e.is_communication and e.group != "default")
     assert [issue // 1_000_000 for issue in tasks] == [5, 10, 15]
 
 
