@@ -129,6 +129,22 @@ class ThreadState:
         self.num_events += 1
         return self.num_events - 1
 
+    def missed_rendezvous(self, call: wire.StoreCall, step: int) -> Event:
+        """A store call timed out: another rank never came to init_process_group or new_group."""
+        return Event(
+            rank=self.rank,
+            n=self.next_n(),
+            thread=self.name,
+            op="rendezvous",
+            issue_ns=call.now_ns,
+            start_ns=call.now_ns,
+            end_ns=call.now_ns + call.timeout_ns,
+            wait_ns=call.now_ns,
+            step=step,
+            site=call.site,
+            status="timeout",
+        )
+
     def block(self, waiting: OpState | wire.StoreCall, now_ns: int, *, polling: bool = False) -> None:
         self.advance(now_ns)
         self.status, self.waiting, self.polling = BLOCKED, waiting, polling
@@ -202,24 +218,6 @@ class RankState:
 
     def op_events(self) -> list[Event]:
         return [op.event for op in self.ops.values()]
-
-    def missed_rendezvous(self, call: wire.StoreCall) -> None:
-        """Record that a store call timed out: another rank never came to init_process_group or new_group."""
-        late = call.now_ns + call.timeout_ns
-        self.events.append(
-            Event(
-                rank=self.rank,
-                n=self.next_n(),
-                op="rendezvous",
-                issue_ns=call.now_ns,
-                start_ns=call.now_ns,
-                end_ns=late,
-                wait_ns=call.now_ns,
-                step=self.step,
-                site=call.site,
-                status="timeout",
-            )
-        )
 
     def exit_event(self) -> Event:
         now = self.clock_ns
