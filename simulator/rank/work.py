@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from torch._C._distributed_c10d import Work
+from torch._C._distributed_c10d import Reducer, Work
 
 from simulator import wire
 from simulator.rank import context
@@ -106,6 +106,8 @@ class RankWork(Work):
         reducer's own.
         """
         if self._future is None:
+            if _inside_static_graph:
+                self.wait()
             self._future = torch.futures.Future()
             if self.is_done:
                 self._future.set_result(self._outputs)
@@ -151,8 +153,29 @@ def _drain_futures() -> None:
         futures[min(futures)].wait()
 
 
+_inside_static_graph = False
+
+
+def _patch_static_graph() -> None:
+    """With `static_graph`, DDP's first backward issues every bucket and waits for it within one C++ call: nothing of
+    ours can run between, so each bucket is waited for when its future is asked for.
+    """
+    delay_all_reduce = Reducer._delay_all_reduce  # type: ignore[attr-defined]
+
+    def patched(reducer: Any) -> None:
+        global _inside_static_graph
+        _inside_static_graph = True
+        try:
+            delay_all_reduce(reducer)
+        finally:
+            _inside_static_graph = False
+
+    Reducer._delay_all_reduce = patched  # type: ignore[attr-defined]
+
+
 def patch_future_wait() -> None:
     """Waiting for a torch future also waits, announced, for the works that could resolve it."""
+    _patch_static_graph()
 
     def patched(original: Callable[..., Any]) -> Callable[..., Any]:
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
