@@ -282,8 +282,6 @@ def _slow(writer: Writer, program: Program) -> Faulty:
 
 def _messages(writer: Writer, program: Program) -> Faulty:
     """Two ranks send first, or all ranks of a ring receive first."""
-    index_of = {rank: writer.random.randint(0, 1) for rank in range(program.world_size)}
-    del index_of
     _, _, _, op = _places(writer, program, lambda op: op.group == "default" and not op.is_async)
     if writer.random.random() < 0.5:
         members = tuple(range(program.world_size))
