@@ -44,4 +44,6 @@ def _find(tapes: Tapes) -> Finding | None:
     candidates = [*divergences(tapes), *filter(None, [unequal_message(tapes)])]
     if candidates:
         return on_another_group(tapes, min(candidates, key=lambda f: (f.at_ns, f.group, f.seq)))
-    return deadlock(tapes) or missing_ranks(tapes) or crossed_calls(tapes) or slow_rank(tapes)
+    if found := deadlock(tapes):
+        return on_another_group(tapes, found) if found.kind in (d.OMITTED, d.EXTRA, d.BRANCH) else found
+    return missing_ranks(tapes) or crossed_calls(tapes) or slow_rank(tapes)

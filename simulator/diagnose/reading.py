@@ -62,7 +62,7 @@ def _read_gap(
 
 def read_cut(x: Call, y: Call, a: Sequence[Call], b: Sequence[Call], b_alone: Collection[str]) -> Reading:
     """`x`: what the majority calls, `y`: what the odd ranks call instead; `a`, `b`: what each side did before."""
-    known = {(p.key, q.key) for side in (a, b) for p, q in pairwise(side)}
+    known = {(p.key, q.key) for side in (a, b) for p, q in pairwise(side) if p.step == q.step}
     skips, repeats = (x.key, y.key) in known, (y.key, x.key) in known
     other = aspect(x.signature, y.signature)
     if x.site == y.site and x.site:
@@ -72,8 +72,11 @@ def read_cut(x: Call, y: Call, a: Sequence[Call], b: Sequence[Call], b_alone: Co
         return Reading(d.OMITTED if is_later else d.EXTRA, (other,))
     if is_new_iteration(x, a) and y.key not in {call.key for call in (*a, *b)} and y.step <= _last_step(b):
         return Reading(d.UNEVEN, (d.OMITTED, d.BRANCH, other))
-    if is_new_iteration(y, b) and x.key not in {call.key for call in (*a, *b)}:
-        return Reading(d.UNEVEN, (d.EXTRA, other))
+    is_new = x.key not in {call.key for call in (*a, *b)}
+    if is_new_iteration(y, b) and is_new:
+        if [call.key for call in b].count(y.key) > 1:
+            return Reading(d.UNEVEN, (d.EXTRA, other))
+        return Reading(d.OMITTED, (d.UNEVEN, d.SWAPPED, other))  # one iteration does not show where the body ends
     if are_two_branches(x, y):
         return Reading(other, (d.EXTRA, d.BRANCH))
     later = _is_later(y, x, skips, repeats)

@@ -52,9 +52,14 @@ def _of_circle(tapes: Tapes, stuck: dict[int, Event]) -> Finding:
         return Finding(d.DEADLOCK_P2P, tuple(stuck), at, (d.OMITTED,), calls=calls, why=_message_words(calls))
     if messages:
         return _odd_one(tapes, calls) or _of_both_kinds(calls, messages)
+    if found := _left_the_loop(tapes, calls) or _once_too_often(tapes, calls) or _alone(tapes, calls):
+        return found
     ranks, is_tie = _minority(tapes, calls)
     first = min((e for e in calls if e.rank in ranks), key=lambda e: (e.issue_ns, e.rank))
-    kind, also = _class_of_circle(tapes, calls, ranks)
+    kind: str = d.DEADLOCK_GROUPS
+    also: tuple[str, ...] = (d.OMITTED, d.SWAPPED, d.BRANCH, d.EXTRA, d.UNEVEN, d.GROUP)
+    if _one_line(tapes, calls):
+        kind, also = d.GROUP, (d.DEADLOCK_GROUPS,)
     return Finding(kind, ranks, at, also, first.group, first.seq, calls, is_tie=is_tie)
 
 
@@ -94,16 +99,56 @@ def _class_of_odd(rows: dict[int, list[Event]], event: Event, came: bool) -> tup
     return kinds[0], (kinds[1], d.DEADLOCK_P2P)
 
 
-def _class_of_circle(tapes: Tapes, calls: tuple[Event, ...], ranks: tuple[int, ...]) -> tuple[str, tuple[str, ...]]:
-    """One line in two groups: the wrong group. A line called again in its step: once too often. Else the order."""
-    if _one_line(tapes, calls):
-        return d.GROUP, (d.DEADLOCK_GROUPS,)
+def _left_the_loop(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
+    """In a circle through groups: some begin another iteration, the others are at a line that nobody was at before."""
     for event in calls:
         rows = tapes.groups[tapes.group_of(event)]
-        again = [e for e in rows[event.rank][: event.seq] if (e.site, e.step) == (event.site, event.step)]
-        if event.rank in ranks and event.site and event.step >= 0 and len(again) == 1:
-            return d.EXTRA, (d.DEADLOCK_GROUPS,)
-    return d.DEADLOCK_GROUPS, (d.OMITTED, d.SWAPPED, d.BRANCH, d.EXTRA, d.UNEVEN, d.GROUP)
+        others = [e for e in calls if tapes.group_of(e) != tapes.group_of(event)]
+        past = {(e.site, e.op) for rank in tapes.present for e in tapes.calls[rank] if e not in calls}
+        before = [call_of(e) for e in rows[event.rank][: event.seq]]
+        if is_new_iteration(call_of(event), before) and not any((e.site, e.op) in past for e in others):
+            came = {rank for rank in rows if len(rows[rank]) > event.seq}
+            odd, is_tie = _smaller(came, set(rows) - came)
+            also = (d.OMITTED, d.EXTRA, d.DEADLOCK_GROUPS)
+            return Finding(d.UNEVEN, odd, event.issue_ns, also, event.group, event.seq, calls, is_tie=is_tie)
+    return None
+
+
+def _once_too_often(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
+    """In a circle through groups: a rank stands at a line that it has already passed in this step."""
+    for event in calls:
+        group = tapes.group_of(event)
+        before = tapes.groups[group][event.rank][: event.seq]
+        again = [e for e in before if (e.site, e.step) == (event.site, event.step)]
+        if event.site and event.step >= 0 and len(again) == 1 and not _one_line(tapes, calls):
+            is_tie = len(group.members) == 2
+            ranks = group.members if is_tie else (event.rank,)
+            also = (d.OMITTED, d.DEADLOCK_GROUPS)
+            return Finding(d.EXTRA, ranks, event.issue_ns, also, event.group, event.seq, calls, is_tie=is_tie)
+    return None
+
+
+def _alone(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
+    """In a circle through groups: a rank stands alone at a line before all the lines where the others stand."""
+    for event in calls:
+        group, here = tapes.group_of(event), call_of(event)
+        visitors = {rank for rank in tapes.present for e in tapes.calls[rank] if e.site == event.site}
+        rest = [call_of(e) for e in calls if e.rank != event.rank]
+        if visitors == {event.rank} and all(
+            c.file == here.file and (c.step, c.line) > (here.step, here.line) for c in rest
+        ):
+            is_tie = len(group.members) == 2
+            ranks = group.members if is_tie else (event.rank,)
+            also = (d.EXTRA, d.OMITTED, d.DEADLOCK_GROUPS)
+            return Finding(d.BRANCH, ranks, event.issue_ns, also, event.group, event.seq, calls, is_tie=is_tie)
+    return None
+
+
+def _smaller(a: set[int], b: set[int]) -> tuple[tuple[int, ...], bool]:
+    """The smaller set; both, and True, in a tie."""
+    if len(a) == len(b):
+        return tuple(sorted(a | b)), True
+    return tuple(sorted(a if len(a) < len(b) else b)), False
 
 
 def _one_line(tapes: Tapes, calls: tuple[Event, ...]) -> bool:

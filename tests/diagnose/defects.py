@@ -151,7 +151,7 @@ def _uneven(writer: Writer, program: Program) -> Faulty:
     pair = frozenset(program.groups[calls[0].group])
     found = program.with_rank(rank, kept)
     blamed = pair if _tie(program, calls[0].group) else frozenset({rank})
-    also = pair | frozenset({rank}) if True in members else frozenset()
+    also = frozenset({rank}) if True in members else frozenset()
     return Faulty(
         0,
         found,
