@@ -18,6 +18,8 @@ from simulator.trace.event import Event
 from simulator.trace.trace import Trace
 
 _STEPS, _PROGRAM = "steps", "program"
+#: Process number of rank 0. Perfetto shows numbers beside names and keeps process 0 for an idle processor.
+_FIRST_PID = 1000
 #: Not told again for every slice: they are its place, name and length.
 _UNTOLD = frozenset({"incarnation", "rank", "op", "stream", "start_ns", "end_ns", "detail"})
 
@@ -40,7 +42,7 @@ def export(trace: Trace) -> bytes:
         told += _process(rank)
         told += _threads(rank, list(_slices(events, trace.end_ns)))
         told += [_instant(event) for event in events if event.op == "exit" or event.op in KINDS]
-    places = {(e["pid"] - 1, e["args"]["n"], e["cat"]): e["tid"] for e in told if e["ph"] == "X"}
+    places = {(e["pid"], e["args"]["n"], e["cat"]): e["tid"] for e in told if e["ph"] == "X"}
     told += _arrows(trace, places)
     document = {"traceEvents": told, "displayTimeUnit": "ns", "otherData": trace.header}
     return msgspec.json.encode(document, order="sorted")
@@ -91,12 +93,13 @@ def _threads(rank: int, slices: list[_Slice]) -> Iterator[dict[str, Any]]:
             thread = f"{piece.thread} ({lane})"
         free_ns[thread] = piece.end_ns
         if thread not in tids:
-            tids[thread] = len(tids) + 1
+            pid = _FIRST_PID + rank
+            tids[thread] = pid if thread == _PROGRAM else 100 * pid + len(tids)  # tid == pid: the main thread
             yield _metadata(rank, "thread_name", tids[thread], name=thread)
-            yield _metadata(rank, "thread_sort_index", tids[thread], sort_index=tids[thread])
+            yield _metadata(rank, "thread_sort_index", tids[thread], sort_index=len(tids))
         yield {
             "ph": "X",
-            "pid": rank + 1,
+            "pid": _FIRST_PID + rank,
             "tid": tids[thread],
             "ts": _us(piece.start_ns),
             "dur": _us(piece.end_ns - piece.start_ns),
@@ -107,13 +110,12 @@ def _threads(rank: int, slices: list[_Slice]) -> Iterator[dict[str, Any]]:
 
 
 def _process(rank: int) -> Iterator[dict[str, Any]]:
-    """Process ids start at 1: Perfetto keeps process 0 for an idle processor."""
     yield _metadata(rank, "process_name", 0, name=f"rank {rank}")
     yield _metadata(rank, "process_sort_index", 0, sort_index=rank)
 
 
 def _metadata(rank: int, what: str, tid: int, **args: Any) -> dict[str, Any]:
-    return {"ph": "M", "pid": rank + 1, "tid": tid, "name": what, "args": args}
+    return {"ph": "M", "pid": _FIRST_PID + rank, "tid": tid, "name": what, "args": args}
 
 
 def _instant(event: Event) -> dict[str, Any]:
@@ -121,8 +123,8 @@ def _instant(event: Event) -> dict[str, Any]:
     return {
         "ph": "i",
         "s": "p",
-        "pid": event.rank + 1,
-        "tid": 1,
+        "pid": _FIRST_PID + event.rank,
+        "tid": _FIRST_PID + event.rank,
         "ts": _us(event.issue_ns),
         "name": name,
         "cat": "fault" if event.op in KINDS else "exit",
@@ -134,7 +136,8 @@ def _arrows(trace: Trace, places: dict[tuple[int, int, str], int]) -> Iterator[d
     """A pair of flow events for each message that arrived."""
     for number, (send, receive) in enumerate(messages(trace)):
         for event, phase in ((send, {"ph": "s"}), (receive, {"ph": "f", "bp": "e"})):
-            place = {"pid": event.rank + 1, "tid": places[event.rank, event.n, "communication"]}
+            pid = _FIRST_PID + event.rank
+            place = {"pid": pid, "tid": places[pid, event.n, "communication"]}
             yield {**phase, **place, "id": number, "ts": _us(event.start_ns), "name": "message", "cat": "message"}
 
 

@@ -28,7 +28,7 @@ def exported(trace: Trace) -> Events:
 def check_structure(trace: Trace, events: Events) -> None:
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
-    assert processes == {rank + 1: f"rank {rank}" for rank in range(trace.world_size)}
+    assert processes == {1000 + rank: f"rank {rank}" for rank in range(trace.world_size)}
     slices = [e for e in events if e["ph"] == "X"]
     assert {(e["pid"], e["tid"]) for e in slices} == set(names)
     for thread in names:
@@ -51,7 +51,7 @@ def _thread(event: dict[str, Any]) -> tuple[int, int]:
 
 
 def of(events: Events, rank: int, category: str) -> list[str]:
-    return [e["name"] for e in events if e["pid"] == rank + 1 and e.get("cat") == category]
+    return [e["name"] for e in events if e["pid"] == 1000 + rank and e.get("cat") == category]
 
 
 def test_a_small_trace_in_full():
@@ -60,7 +60,7 @@ def test_a_small_trace_in_full():
     assert of(events, 0, "communication") == ["all_reduce #0", "all_reduce #1"]
     assert of(events, 0, "program") == ["compute", "wait for all_reduce #0", "compute", "wait for all_reduce #1"]
     waits = [e for e in events if e["name"] == "wait for all_reduce #1"]
-    assert [(e["pid"], e["ts"], e["dur"]) for e in waits] == [(1, 2.5, 1.5), (2, 2.5, 1.5), (3, 3.5, 0.5)]
+    assert [(e["pid"], e["ts"], e["dur"]) for e in waits] == [(1000, 2.5, 1.5), (1001, 2.5, 1.5), (1002, 3.5, 0.5)]
 
 
 def test_failures_and_pending_operations_are_named():
@@ -74,7 +74,7 @@ def test_failures_and_pending_operations_are_named():
 def test_messages_are_arrows_also_to_a_receive_from_any_rank():
     trace = simulator.run(programs.passes_around, 3, echo=False).trace
     events = exported(trace)
-    arrows = {(e["id"], e["ph"]): e["pid"] - 1 for e in events if e["ph"] in "sf"}
+    arrows = {(e["id"], e["ph"]): e["pid"] - 1000 for e in events if e["ph"] in "sf"}
     pairs = sorted((arrows[number, "s"], arrows[number, "f"]) for number, ph in arrows if ph == "s")
     assert pairs == [(0, 1), (0, 1), (1, 2), (1, 2), (2, 0), (2, 0)]
 
@@ -83,9 +83,9 @@ def test_messages_are_arrows_also_to_a_receive_from_any_rank():
 def test_a_run_with_subgroups_overlap_and_faults(faults, tmp_path):
     trace = simulator.run(programs.train_with_group, 4, faults=faults, echo=False).trace
     events = exported(trace)
-    threads = [e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 1]
+    threads = [e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 1000]
     assert threads == ["steps", "program", "comm:default", "comm:pair"]
-    acted = {(e["pid"] - 1, e["name"]) for e in events if e.get("cat") == "fault"}
+    acted = {(e["pid"] - 1000, e["name"]) for e in events if e.get("cat") == "fault"}
     assert acted == ({(2, "kill(rank=2, step=1)"), (1, "slow(rank=1, factor=3)")} if faults else set())
     saved = chrome.save(trace, tmp_path / "trace.json").read_bytes()
     assert saved == chrome.export(Trace.load(trace.save(tmp_path / "trace.jsonl")))
@@ -99,6 +99,6 @@ def test_what_overlaps_on_one_stream_gets_a_thread_of_its_own():
         builder.communicate(0, "send", 0, peer=peer, start_ns=10, end_ns=50)
         builder.communicate(1, "recv", 0, peer=0, start_ns=10, end_ns=50)
     events = exported(builder.trace())
-    threads = [e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 1]
+    threads = [e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == 1000]
     assert threads == ["comm:default", "comm:default (2)"]
     assert sum(e["ph"] == "s" for e in events) == 2
