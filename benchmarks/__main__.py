@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("determinism", "hang", "launch")
+NAMES = ("determinism", "hang", "launch", "step")
 
 
 def main() -> int:

@@ -48,6 +48,7 @@ class Engine:
         self.prints = PrintQueue(self.ranks)
         self._detection_ns = to_ns(cluster.failure_detection_s)
         self._doomed: list[Meeting] = []
+        self._store_waits: list[ThreadState] = []
 
     # ---- what ranks say ----
     def receive(self, rank: int, records: list[wire.Record]) -> None:
@@ -87,7 +88,9 @@ class Engine:
             case wire.StoreSet():
                 self.store.set(record.key, record.value)
             case wire.StoreCall():
-                known_thread(state, record.thread).block(record, record.now_ns)
+                thread = known_thread(state, record.thread)
+                thread.block(record, record.now_ns)
+                self._store_waits.append(thread)
             case wire.Spawn() | wire.End() | wire.Idle() | wire.Busy():
                 change_thread(state, record)
             case wire.GroupDef():
@@ -207,9 +210,10 @@ class Engine:
         """Do what cannot be overtaken: store reads whose keys are there, and work that every member waits for, is
         past, or has left behind.
         """
-        for thread in self._blocked():
+        for thread in self._store_waits:
             if isinstance(thread.waiting, wire.StoreCall) and self.store.is_ready(thread.waiting):
                 self._answer_store(thread, thread.waiting)
+        self._store_waits = [t for t in self._store_waits if isinstance(t.waiting, wire.StoreCall)]
         for meeting in list(self.matching.granted):
             if all(self._is_past(op) for op in meeting.ops.values()):
                 self._release(meeting)

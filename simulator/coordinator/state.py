@@ -180,6 +180,8 @@ class RankState:
             return GONE
         if self.leave is not None:
             return LEFT
+        if len(self.threads) == 1:  # nearly always: this is asked for every message
+            return BLOCKED if self.main.status == BLOCKED else RUNNING
         statuses = [thread.status for thread in self.threads.values()]
         return BLOCKED if RUNNING not in statuses and BLOCKED in statuses else RUNNING
 
@@ -192,6 +194,8 @@ class RankState:
         """Threads that wait for the coordinator, by name; none after the rank left."""
         if not self.is_here:
             return []
+        if len(self.threads) == 1:
+            return [self.main] if self.main.status == BLOCKED else []
         return sorted((t for t in self.threads.values() if t.status == BLOCKED), key=lambda t: t.name)
 
     @property
