@@ -10,7 +10,7 @@ from simulator.diagnose.finding import Finding
 from simulator.diagnose.loss import dead_ranks, missed_rendezvous, missing_ranks
 from simulator.diagnose.quiet import crossed_calls, slow_rank
 from simulator.diagnose.tape import Tapes
-from simulator.diagnose.waits import deadlock, on_another_group, unequal_message
+from simulator.diagnose.waits import deadlock, on_another_group, unequal_message, unexplained
 from simulator.trace import Trace
 
 
@@ -46,4 +46,4 @@ def _find(tapes: Tapes) -> Finding | None:
         return on_another_group(tapes, min(candidates, key=lambda f: (f.at_ns, f.group, f.seq)))
     if found := deadlock(tapes):
         return on_another_group(tapes, found) if found.kind in (d.OMITTED, d.EXTRA, d.BRANCH) else found
-    return missing_ranks(tapes) or crossed_calls(tapes) or slow_rank(tapes)
+    return missing_ranks(tapes) or unexplained(tapes) or crossed_calls(tapes) or slow_rank(tapes)

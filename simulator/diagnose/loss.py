@@ -19,7 +19,7 @@ def dead_ranks(tapes: Tapes) -> Finding | None:
     """The ranks that went first by themselves: what others met after that is a consequence."""
     gone = {rank: end for rank in tapes.present if (end := _death(tapes, rank)) is not None}
     if not gone:
-        return None
+        return None if tapes.has_exits else _lost_peer(tapes)
     at = min(end.issue_ns for end in gone.values())
     if any(event.issue_ns < at for event in _failures(tapes)):
         return None  # they failed after something else had gone wrong
@@ -27,6 +27,20 @@ def dead_ranks(tapes: Tapes) -> Finding | None:
     why = "; ".join(f"rank {rank} {_words(tapes, end)}" for rank, end in first.items())
     waiting = tuple(stuck for rank in tapes.present if rank not in first and (stuck := tapes.blocked_on(rank)))
     return Finding(d.DEAD, tuple(first), at, calls=waiting, why=why)
+
+
+def _lost_peer(tapes: Tapes) -> Finding | None:
+    """Where nobody recorded how ranks ended: those that a lost call waited for and that are stuck nowhere."""
+    lost = [stuck for rank in tapes.present if (stuck := tapes.blocked_on(rank)) and stuck.status == "lost"]
+    first = min(lost, key=lambda e: (e.issue_ns, e.rank), default=None)
+    gone = tuple(rank for rank in tapes.waits_for(first) if tapes.has_finished(rank)) if first else ()
+    if first is None or not gone:
+        return None
+    return Finding(d.DEAD, gone, first.issue_ns, (d.OMITTED,), first.group, first.seq, tuple(lost), _gone(gone))
+
+
+def _gone(ranks: tuple[int, ...]) -> str:
+    return f"{ranks_text(ranks)} stopped, and its peers lost the connection"
 
 
 def _death(tapes: Tapes, rank: int) -> Event | None:
@@ -59,10 +73,10 @@ def missed_rendezvous(tapes: Tapes) -> Finding | None:
         return None
     waiting = {event.rank for event in waits}
     absent = tuple(rank for rank in (*tapes.present, *tapes.missing) if rank not in waiting)
-    if lost := tuple(rank for rank in absent if rank in tapes.missing):
-        return Finding(d.DEAD, lost, waits[0].issue_ns, (d.GROUP,), calls=tuple(waits), why=_no_trace(lost))
+    if absent and set(absent) <= set(tapes.missing):
+        return Finding(d.DEAD, absent, waits[0].issue_ns, (d.GROUP,), calls=tuple(waits), why=_no_trace(absent))
     is_tie = not absent
-    culprits = tuple(sorted(absent or waiting))
+    culprits = tuple(sorted(set(absent) - set(tapes.missing) or waiting))
     return Finding(d.GROUP, culprits, waits[0].issue_ns, (d.OMITTED,), calls=tuple(waits), is_tie=is_tie)
 
 

@@ -59,7 +59,7 @@ def slow_rank(tapes: Tapes) -> Finding | None:
     The rank with the largest collective times is not it: those are the ranks that wait.
     """
     groups = [(group, rows) for group, rows in tapes.groups.items() if len(rows) > 1]
-    if tapes.missing or not groups:
+    if not groups:
         return None
     group, rows = max(groups, key=lambda item: (len(item[1]), sum(map(len, item[1].values()))))
     work = {rank: list(_own_work(tapes, rank, events)) for rank, events in rows.items()}

@@ -111,7 +111,7 @@ def is_new_iteration(call: Call, before: Sequence[Call]) -> bool:
         return False
     if call.step >= 0 and block[0].step >= 0:
         return call.step > max(c.step for c in block)
-    return period > 1 or keys.count(call.key) > 1
+    return len({c.site for c in block}) > 1 or keys.count(call.key) > 1  # one line may make several calls
 
 
 def _loop_sites(before: Sequence[Call], head: Call) -> set[str]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from simulator.diagnose import diagnosis as d
+from simulator.diagnose.circles import of_circle
 from simulator.diagnose.finding import Finding
-from simulator.diagnose.reading import is_new_iteration
-from simulator.diagnose.tape import Tapes, call_of
+from simulator.diagnose.tape import Tapes
 from simulator.trace import Event
 
 
@@ -20,7 +20,7 @@ def deadlock(tapes: Tapes) -> Finding | None:
     targets = {rank: tapes.waits_for(event) for rank, event in stuck.items()}
     circle = _circle(targets)
     if circle:
-        return _of_circle(tapes, {rank: stuck[rank] for rank in circle})
+        return of_circle(tapes, {rank: stuck[rank] for rank in circle})
     for rank, event in sorted(stuck.items(), key=lambda item: (item[1].issue_ns, item[0])):
         absent = tuple(r for r in targets[rank] if r not in tapes.missing and r not in stuck)
         if event.is_p2p and absent:
@@ -44,156 +44,23 @@ def _circle(targets: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
     return max(circles, key=lambda c: (len(c), [-r for r in c]), default=())
 
 
-def _of_circle(tapes: Tapes, stuck: dict[int, Event]) -> Finding:
-    at = min(event.issue_ns for event in stuck.values())
-    calls = tuple(event for _, event in sorted(stuck.items()))
-    messages = [event for event in calls if event.is_p2p]
-    if len(messages) == len(calls):
-        return Finding(d.DEADLOCK_P2P, tuple(stuck), at, (d.OMITTED,), calls=calls, why=_message_words(calls))
-    if messages:
-        return _odd_one(tapes, calls) or _of_both_kinds(calls, messages)
-    if found := _left_the_loop(tapes, calls) or _once_too_often(tapes, calls) or _alone(tapes, calls):
-        return found
-    ranks, is_tie = _minority(tapes, calls)
-    first = min((e for e in calls if e.rank in ranks), key=lambda e: (e.issue_ns, e.rank))
-    kind: str = d.DEADLOCK_GROUPS
-    also: tuple[str, ...] = (d.OMITTED, d.SWAPPED, d.BRANCH, d.EXTRA, d.UNEVEN, d.GROUP)
-    if _one_line(tapes, calls):
-        kind, also = d.GROUP, (d.DEADLOCK_GROUPS,)
-    return Finding(kind, ranks, at, also, first.group, first.seq, calls, is_tie=is_tie)
-
-
-def _of_both_kinds(calls: tuple[Event, ...], messages: list[Event]) -> Finding:
-    """A rank waits for a message, its peer in a collective, and no majority says who is wrong: the ends are named."""
-    ends = {event.rank for event in messages} | {event.peer for event in messages if event.peer >= 0}
-    ranks = tuple(sorted(ends & {event.rank for event in calls}))
-    also = (d.OMITTED, d.EXTRA, d.BRANCH, d.UNEVEN)
-    at = min(event.issue_ns for event in calls)
-    return Finding(d.DEADLOCK_P2P, ranks, at, also, calls=calls, why=_message_words(calls), is_tie=True)
-
-
-def _odd_one(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
-    """In a circle through a message: a minority that came, or did not come, to a collective."""
-    best: tuple[float, Finding] | None = None
-    for event in (e for e in calls if e.is_collective):
-        group = tapes.group_of(event)
-        rows = tapes.groups[group]
-        came = {rank for rank in rows if len(rows[rank]) > event.seq}
-        odd = min(came, set(rows) - came, key=len)
-        if 2 * len(odd) < len(rows) and (best is None or len(odd) / len(rows) < best[0]):
-            kind, also = _class_of_odd(rows, event, came == odd)
-            shown = tuple(e for e in calls if e.rank in rows)
-            found = Finding(kind, tuple(sorted(odd)), event.issue_ns, also, group.name, event.seq, shown)
-            best = len(odd) / len(rows), found
-    return best[1] if best else None
-
-
-def _class_of_odd(rows: dict[int, list[Event]], event: Event, came: bool) -> tuple[str, tuple[str, ...]]:
-    before = [call_of(e) for e in rows[event.rank][: event.seq]]
-    if is_new_iteration(call_of(event), before):
-        return d.UNEVEN, (d.EXTRA if came else d.OMITTED, d.DEADLOCK_P2P)
-    if not came:
-        return d.OMITTED, (d.UNEVEN, d.DEADLOCK_P2P)
-    others = {e.site for rank, events in rows.items() if rank != event.rank for e in events}
-    kinds = (d.EXTRA, d.BRANCH) if event.site in others else (d.BRANCH, d.EXTRA)
-    return kinds[0], (kinds[1], d.DEADLOCK_P2P)
-
-
-def _left_the_loop(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
-    """In a circle through groups: some begin another iteration, the others are at a line that nobody was at before."""
-    for event in calls:
-        rows = tapes.groups[tapes.group_of(event)]
-        others = [e for e in calls if tapes.group_of(e) != tapes.group_of(event)]
-        past = {(e.site, e.op) for rank in tapes.present for e in tapes.calls[rank] if e not in calls}
-        before = [call_of(e) for e in rows[event.rank][: event.seq]]
-        if is_new_iteration(call_of(event), before) and not any((e.site, e.op) in past for e in others):
-            came = {rank for rank in rows if len(rows[rank]) > event.seq}
-            odd, is_tie = _smaller(came, set(rows) - came)
-            also = (d.OMITTED, d.EXTRA, d.DEADLOCK_GROUPS)
-            return Finding(d.UNEVEN, odd, event.issue_ns, also, event.group, event.seq, calls, is_tie=is_tie)
-    return None
-
-
-def _once_too_often(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
-    """In a circle through groups: a rank stands at a line that it has already passed in this step."""
-    for event in calls:
-        group = tapes.group_of(event)
-        before = tapes.groups[group][event.rank][: event.seq]
-        again = [e for e in before if (e.site, e.step) == (event.site, event.step)]
-        if event.site and event.step >= 0 and len(again) == 1 and not _one_line(tapes, calls):
-            is_tie = len(group.members) == 2
-            ranks = group.members if is_tie else (event.rank,)
-            also = (d.OMITTED, d.DEADLOCK_GROUPS)
-            return Finding(d.EXTRA, ranks, event.issue_ns, also, event.group, event.seq, calls, is_tie=is_tie)
-    return None
-
-
-def _alone(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
-    """In a circle through groups: a rank stands alone at a line before all the lines where the others stand."""
-    for event in calls:
-        group, here = tapes.group_of(event), call_of(event)
-        visitors = {rank for rank in tapes.present for e in tapes.calls[rank] if e.site == event.site}
-        rest = [call_of(e) for e in calls if e.rank != event.rank]
-        if visitors == {event.rank} and all(
-            c.file == here.file and (c.step, c.line) > (here.step, here.line) for c in rest
-        ):
-            is_tie = len(group.members) == 2
-            ranks = group.members if is_tie else (event.rank,)
-            also = (d.EXTRA, d.OMITTED, d.DEADLOCK_GROUPS)
-            return Finding(d.BRANCH, ranks, event.issue_ns, also, event.group, event.seq, calls, is_tie=is_tie)
-    return None
-
-
-def _smaller(a: set[int], b: set[int]) -> tuple[tuple[int, ...], bool]:
-    """The smaller set; both, and True, in a tie."""
-    if len(a) == len(b):
-        return tuple(sorted(a | b)), True
-    return tuple(sorted(a if len(a) < len(b) else b)), False
-
-
-def _one_line(tapes: Tapes, calls: tuple[Event, ...]) -> bool:
-    """Whether one line, in one step, stands in two groups that share its callers: one of them passed the wrong one."""
-    return any(
-        a.site and (a.site, a.step) == (b.site, b.step) and tapes.group_of(a) != tapes.group_of(b)
-        for a in calls
-        for b in calls
-        if b.rank in tapes.group_of(a).members and a.rank in tapes.group_of(b).members
-    )
-
-
-def _minority(tapes: Tapes, calls: tuple[Event, ...]) -> tuple[tuple[int, ...], bool]:
-    """Of the ranks that belong to every group of the circle: those in the group where fewer wait; all in a tie."""
-    groups = {tapes.group_of(event) for event in calls}
-    shared = {rank for rank in (e.rank for e in calls) if all(rank in group.members for group in groups)}
-    waiting = {
-        group: sorted(e.rank for e in calls if e.rank in shared and tapes.group_of(e) == group) for group in groups
-    }
-    waiting = {group: ranks for group, ranks in waiting.items() if ranks}
-    if len(waiting) < 2:
-        return tuple(sorted(e.rank for e in calls)), True
-    fewest = min(map(len, waiting.values()))
-    odd = [ranks for ranks in waiting.values() if len(ranks) == fewest]
-    if len(odd) > 1:
-        return tuple(sorted(shared)), True
-    return tuple(odd[0]), False
-
-
-def _message_words(calls: tuple[Event, ...]) -> str:
-    """What a reader would overlook: the two ends are there, but with different tags."""
-    for send in (e for e in calls if e.op == "send"):
-        for receive in (e for e in calls if e.op == "recv" and e.rank == send.peer and e.peer == send.rank):
-            if send.tag != receive.tag:
-                return (
-                    f"rank {send.rank} sends with tag {send.tag}, rank {receive.rank} receives with tag {receive.tag}"
-                )
-    return ""
-
-
 def _unmet_message(event: Event, absent: tuple[int, ...]) -> Finding:
     """The other end has finished: one end is missing, or the other is too much. Both are named."""
     ranks = tuple(sorted({event.rank, *absent}))
     also = (d.EXTRA, d.UNEVEN, d.DEADLOCK_P2P)
     return Finding(d.OMITTED, ranks, event.issue_ns, also, event.group, -1, (event,), is_tie=True)
+
+
+def unexplained(tapes: Tapes) -> Finding | None:
+    """Ranks are stuck, and the trace does not hold why (for example: it does not say who is in which group)."""
+    stuck = tuple(event for rank in tapes.present if (event := tapes.blocked_on(rank)) is not None)
+    if not stuck:
+        return None
+    kind: str = d.DEADLOCK_GROUPS if len({e.group for e in stuck}) > 1 else d.OMITTED
+    kind = d.DEADLOCK_P2P if all(e.is_p2p for e in stuck) else kind
+    ranks = tuple(sorted({rank for e in stuck for rank in (e.rank, *tapes.waits_for(e))}))
+    first = min(stuck, key=lambda e: (e.issue_ns, e.rank))
+    return Finding(kind, ranks, first.issue_ns, (), first.group, first.seq, stuck, is_tie=True)
 
 
 def unequal_message(tapes: Tapes) -> Finding | None:
