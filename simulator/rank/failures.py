@@ -23,6 +23,10 @@ class StoreTimeout(errors.CollectiveTimeout, dist.DistStoreError):
     """A rendezvous that another rank never came to."""
 
 
+class Unsupported(errors.UsageError, NotImplementedError):
+    """Something that torch has, but gloo on CPU, or this simulator, cannot do; the message says what to use."""
+
+
 _BY_KIND = {cls.__name__: cls for cls in (CollectiveTimeout, CollectiveMismatch, PeerLost)}
 
 

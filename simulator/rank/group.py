@@ -6,7 +6,8 @@ at issue; the real gloo call runs when the coordinator says that every member ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch._C._distributed_c10d import BarrierOptions, PrefixStore, ProcessGroup
 from torch.distributed import distributed_c10d
 
 from simulator import wire
-from simulator.rank import context
+from simulator.rank import context, refusals
 from simulator.rank.operations import OPERATIONS, dtype_name, num_bytes, option, outputs, reduce_name, tensors
 from simulator.rank.reduction import rank_order
 from simulator.rank.sites import call_site
@@ -24,6 +25,10 @@ from simulator.rank.work import Launch, RankWork, SkippedWork
 
 BACKEND = "gloo"  # the name torch and user code ask for: see `initialise`
 _GLOO_TIMEOUT = timedelta(seconds=120)  # real time; the coordinator lets gloo run only when every member is there
+
+#: Freeing the last reference to a group can deadlock in C++ (pytorch issue 56297): after destroy_process_group() too,
+#: groups live as long as the rank.
+_alive: list[RankGroup] = []
 
 
 class RankGroup(dist.ProcessGroup):
@@ -38,6 +43,7 @@ class RankGroup(dist.ProcessGroup):
         options._timeout, options._threads = _GLOO_TIMEOUT, 1
         options._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
         self._gloo = ProcessGroupGloo(PrefixStore("data", store), rank, size, options)
+        _alive.append(self)
         for group in (self, self._inner):
             group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self._gloo)
             group._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
@@ -130,18 +136,44 @@ def _timeout_ns(group: RankGroup, args: tuple[Any, ...], kwargs: dict[str, Any],
 
 def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
     """What starts the real gloo operation, and gives back what finishes it."""
+    start = _on_gloo(group, method, args, kwargs)
+    if context.get().reduction == "rank_order":
+        start = rank_order(group._inner, group._size, group.rank(), method, args, kwargs) or start
 
     def launch(source: int) -> Callable[[], object]:
+        with _in_plain_words(method, args):
+            finish_on_gloo = start(source)
+
+        def finish() -> None:
+            with _in_plain_words(method, args):
+                finish_on_gloo()
+
+        return finish
+
+    return launch
+
+
+def _on_gloo(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
+    real = "barrier" if method == "monitored_barrier" else method
+
+    def start(source: int) -> Callable[[], object]:
         if method == "recv_anysource":
             work = group._inner.recv(args[0], group.ranks.index(source), args[-1])
         else:
-            real = "barrier" if method == "monitored_barrier" else method
             work = getattr(group._inner, real)(*args, **kwargs)
         return lambda: work.wait()
 
-    if context.get().reduction == "rank_order":
-        return rank_order(group._inner, group._size, group.rank(), method, args, kwargs) or launch
-    return launch
+    return start
+
+
+@contextmanager
+def _in_plain_words(method: str, args: tuple[Any, ...]) -> Iterator[None]:
+    """Errors of gloo's own, with our sentence where we have one."""
+    try:
+        yield
+    except RuntimeError as error:
+        parts = [part for arg in args for part in tensors(arg)]
+        raise refusals.explained(error, OPERATIONS[method].op, dtype_name(parts)) from None
 
 
 def _make(method: str) -> Callable[..., RankWork]:
@@ -165,14 +197,14 @@ setattr(RankGroup, "monitored_barrier", _monitored_barrier)  # noqa: B010 - the 
 
 
 def initialise(store: Store, rank: int, world_size: int, timeout_s: float) -> Any:
-    """Make the default group. Keep what it returns alive: freeing the last reference to a group can deadlock in C++
-    (pytorch issue 56297), and C++ holds only its half of a store that is written in Python.
+    """Make the default group. Keep what it returns alive: C++ holds only its half of a store that is written in
+    Python.
     """
-
     # torch makes a group for the backend "gloo" by calling this name: so get_backend(), new_group(backend="gloo"),
     # device meshes and whatever else asks for gloo see gloo, and get a group of ours.
     distributed_c10d.ProcessGroupGloo = RankGroup  # type: ignore[misc, assignment]
     dist.init_process_group(
         BACKEND, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=timeout_s)
     )
-    return dist.group.WORLD, store
+    refusals.install()
+    return store

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import AllgatherOptions
 
-from simulator.rank.operations import reduce_name, tensors
+from simulator.rank.operations import option, reduce_name, tensors
 from simulator.rank.work import Launch
 
 _STEP: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -22,7 +22,12 @@ _STEP: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "PRODUCT": torch.mul,
 }
 _REDUCED = ("allreduce", "allreduce_coalesced", "reduce")
-_SCATTERED = ("_reduce_scatter_base", "reduce_scatter_single", "reduce_scatter")
+_SCATTERED = (
+    "_reduce_scatter_base",
+    "reduce_scatter_single",
+    "reduce_scatter_tensor_coalesced",
+    "reduce_scatter_single_coalesced",
+)
 
 
 def rank_order(
@@ -30,10 +35,11 @@ def rank_order(
 ) -> Launch | None:
     """A launcher for the reductions whose order matters; None for everything else."""
     name = reduce_name(args, kwargs)
-    if name not in _STEP or method not in (*_REDUCED, *_SCATTERED):
+    if name not in _STEP or method not in (*_REDUCED, *_SCATTERED, "reduce_scatter"):
         return None
-    inputs, targets = tensors(args[1] if method in _SCATTERED else args[0]), tensors(args[0])
-    if not inputs[0].dtype.is_floating_point and not inputs[0].dtype.is_complex:
+    targets = tensors(args[0])
+    inputs = targets if method in _REDUCED else tensors(args[1])
+    if not all(_order_matters(tensor) for tensor in inputs):
         return None
 
     def launch(source: int) -> Callable[[], None]:
@@ -43,15 +49,20 @@ def rank_order(
             sums = [_fold(name, work_and_parts) for work_and_parts in gathered]
             if method == "reduce_scatter":
                 targets[0].copy_(sums[rank])
-            elif method in _SCATTERED:
-                targets[0].copy_(sums[0].view(size, *targets[0].shape)[rank])
+            elif method == "reduce" and option(args, kwargs, "rootRank") != rank:
+                return  # what gloo leaves there is no sum either
             else:
                 for target, total in zip(targets, sums, strict=True):
-                    target.copy_(total)
+                    shard = total.view(size, *target.shape)[rank] if method in _SCATTERED else total
+                    target.copy_(shard)
 
         return finish
 
     return launch
+
+
+def _order_matters(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
 
 
 def _gather(inner: Any, size: int, tensor: torch.Tensor) -> tuple[Any, list[torch.Tensor]]:

@@ -125,7 +125,6 @@ def refused_by_gloo() -> Result:
     ones = [torch.ones(k + 1) for k in range(size)]
     calls = {
         "complex product": lambda: dist.all_reduce(numbers(3, dtype=torch.complex64), op=dist.ReduceOp.PRODUCT),
-        "complex gather": lambda: dist.all_gather([torch.ones(3)] * size, numbers(3, dtype=torch.complex64)),
         "uneven all_to_all": lambda: dist.all_to_all([torch.empty(1)] * size, ones),
         "stacked output": lambda: dist.all_gather_into_tensor(torch.empty(size, 2), torch.ones(2)),
         "integer average": lambda: dist.all_reduce(torch.ones(3, dtype=torch.int64), op=dist.ReduceOp.AVG),

@@ -1,0 +1,106 @@
+"""What torch has but gloo on CPU cannot do, refused in one sentence that says what to use instead.
+
+Torch's own errors for these come late, from C++, or not at all. Only calls that cannot succeed are touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+import torch.distributed.fsdp._init_utils as fsdp1
+import torch.distributed.tensor.experimental as experimental
+from torch.distributed import device_mesh, distributed_c10d, rpc
+from torch.distributed.checkpoint import state_dict_saver
+
+from simulator.rank.failures import Unsupported
+
+Refuses = Callable[..., bool]
+
+
+def _always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _names_gpu(device_type: str = "cpu", *_: Any, **__: Any) -> bool:
+    return device_type != "cpu"
+
+
+def _without_mesh(state: Any, process_group: Any = None, device_mesh: Any = None, *_: Any) -> bool:
+    return process_group is None and not device_mesh
+
+
+def _needs_nccl(ranks: Any = None, timeout: Any = None, backend: Any = None, *_: Any, **__: Any) -> bool:
+    return backend is not None and "gloo" not in str(backend)
+
+
+_SPLIT = "split_group works on NCCL only: use dist.new_group(ranks) with the same ranks"
+_GPU = 'ranks are CPU processes without a GPU: use the device type "cpu"; virtual time is that of the cluster\'s GPUs'
+_NCCL = 'new_group: ranks talk over gloo, there is no other backend: leave backend out, or write backend="gloo"'
+#: (where the name is looked up, name, whether a call is refused, the sentence)
+_REFUSED: tuple[tuple[tuple[Any, ...], str, Refuses, str], ...] = (
+    ((dist, distributed_c10d), "split_group", _always, _SPLIT),
+    ((dist, device_mesh), "init_device_mesh", _names_gpu, _GPU),
+    ((dist, distributed_c10d), "new_group", _needs_nccl, _NCCL),
+    (
+        (experimental,),
+        "context_parallel",
+        _always,
+        "context_parallel has no attention kernel for CPU in this version of torch: pass the keys and values around a "
+        "ring with dist.batch_isend_irecv",
+    ),
+    (
+        (fsdp1,),
+        "_init_process_group_state_for_hybrid_shard",
+        _without_mesh,
+        "HYBRID_SHARD without a mesh takes each CPU process for a node of its own and shards nothing: pass "
+        'device_mesh=init_device_mesh("cpu", (replicas, shards)), or use fully_shard on that mesh',
+    ),
+    (
+        (state_dict_saver,),
+        "_ProcessBasedAsyncCheckpointExecutor",
+        _always,
+        "async_save in a process of its own leaves the run, which could not see it: use "
+        "async_checkpointer_type=AsyncCheckpointerType.THREAD, the default",
+    ),
+    (
+        (rpc,),
+        "init_rpc",
+        _always,
+        "torch.distributed.rpc does not go through process groups, so the run could not see it: use dist.send and "
+        "dist.recv, or an object collective",
+    ),
+)
+#: What gloo says when it gets arguments that it cannot work with, and what to do.
+_GLOO_WORDS = {
+    "Invalid scalar type": "gloo cannot carry {dtype} in {op}: convert to another dtype first (float32, bfloat16), "
+    "or send the same bytes with tensor.view(torch.uint8)",
+    "PREMUL_SUM": "PREMUL_SUM works on NCCL only: multiply the tensor first and reduce with SUM",
+}
+
+
+def install() -> None:
+    """Replace the refused names, in this process."""
+    for modules, name, refuses, sentence in _REFUSED:
+        replacement = _guarded(getattr(modules[0], name), refuses, sentence)
+        for module in modules:
+            setattr(module, name, replacement)
+
+
+def _guarded(original: Callable[..., Any], refuses: Refuses, sentence: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if refuses(*args, **kwargs):
+            raise Unsupported(sentence)
+        return original(*args, **kwargs)
+
+    call.__name__, call.__doc__ = original.__name__, original.__doc__
+    return call
+
+
+def explained(error: Exception, op: str, dtype: str) -> Exception:
+    """The error of a gloo call, with our sentence where we have one."""
+    for words, sentence in _GLOO_WORDS.items():
+        if words in str(error):
+            return Unsupported(sentence.format(op=op, dtype=dtype))
+    return error
