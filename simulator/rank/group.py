@@ -18,6 +18,7 @@ from torch.distributed import distributed_c10d
 
 from simulator import wire
 from simulator.rank import context, refusals
+from simulator.rank.failures import Unsupported
 from simulator.rank.operations import OPERATIONS, dtype_name, num_bytes, option, outputs, reduce_name, tensors
 from simulator.rank.reduction import rank_order
 from simulator.rank.sites import call_site
@@ -203,8 +204,28 @@ def initialise(store: Store, rank: int, world_size: int, timeout_s: float) -> An
     # torch makes a group for the backend "gloo" by calling this name: so get_backend(), new_group(backend="gloo"),
     # device meshes and whatever else asks for gloo see gloo, and get a group of ours.
     distributed_c10d.ProcessGroupGloo = RankGroup  # type: ignore[misc, assignment]
-    dist.init_process_group(
-        BACKEND, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=timeout_s)
-    )
+    make = dist.init_process_group
+    make(BACKEND, store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=timeout_s))
     refusals.install()
+    dist.init_process_group = distributed_c10d.init_process_group = _reinitialise(make, store, rank, world_size)
     return store
+
+
+def _reinitialise(make: Callable[..., None], store: Store, rank: int, world_size: int) -> Callable[..., None]:
+    """The `init_process_group` that user code sees: a script's own first call finds the group already there."""
+    num_calls = 0
+
+    def init_process_group(
+        backend: str | None = None, init_method: str | None = None, timeout: timedelta | None = None, **_: Any
+    ) -> None:
+        nonlocal num_calls
+        num_calls += 1
+        if backend is not None and BACKEND not in str(backend):
+            raise Unsupported(refusals.ONLY_GLOO.format(call="init_process_group"))
+        if num_calls == 1 and isinstance(dist.group.WORLD, RankGroup):
+            dist.group.WORLD._timeout = timeout or dist.group.WORLD._timeout
+            return
+        again = PrefixStore(f"call {num_calls}", store)  # after destroy_process_group, or torch refuses
+        make(BACKEND, store=again, rank=rank, world_size=world_size, timeout=timeout)
+
+    return init_process_group

@@ -37,12 +37,12 @@ def _needs_nccl(ranks: Any = None, timeout: Any = None, backend: Any = None, *_:
 
 _SPLIT = "split_group works on NCCL only: use dist.new_group(ranks) with the same ranks"
 _GPU = 'ranks are CPU processes without a GPU: use the device type "cpu"; virtual time is that of the cluster\'s GPUs'
-_NCCL = 'new_group: ranks talk over gloo, there is no other backend: leave backend out, or write backend="gloo"'
+ONLY_GLOO = '{call}: ranks talk over gloo, there is no other backend: leave backend out, or write backend="gloo"'
 #: (where the name is looked up, name, whether a call is refused, the sentence)
 _REFUSED: tuple[tuple[tuple[Any, ...], str, Refuses, str], ...] = (
     ((dist, distributed_c10d), "split_group", _always, _SPLIT),
     ((dist, device_mesh), "init_device_mesh", _names_gpu, _GPU),
-    ((dist, distributed_c10d), "new_group", _needs_nccl, _NCCL),
+    ((dist, distributed_c10d), "new_group", _needs_nccl, ONLY_GLOO.format(call="new_group")),
     (
         (experimental,),
         "context_parallel",
