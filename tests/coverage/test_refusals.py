@@ -96,6 +96,11 @@ REFUSED: dict[Callable[[], None], tuple[str, str]] = {
 }
 
 
+def sentence(program: Callable[..., Any]) -> str:
+    """What the rank says."""
+    return str(refusal(program)["message"])
+
+
 def refusal(program: Callable[..., Any]) -> dict[str, Any]:
     """The first failing rank's exception."""
     outcome = simulator.run(program, 2, echo=False).outcome
