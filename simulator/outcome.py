@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import linecache
 import signal
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simulator.coordinator.protocol import RankReport, VerdictData
-from simulator.coordinator.state import ranks_text
+from simulator.coordinator.state import MAIN_THREAD, ranks_text
 from simulator.trace import Event, Trace
 
 COMPLETED = "Completed"
@@ -33,15 +34,16 @@ class Outcome:
     step: int = -1
     error: dict[str, Any] | None = None
     tape: str = field(default="", repr=False)
+    stacks: str = field(default="", repr=False)
     replay: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text}"
 
     def explain(self) -> str:
-        """The paragraph, the last operations of every rank, and the line that replays the run."""
+        """The paragraph, the last operations of every rank, where each one stood, and the line that replays the run."""
         paragraph = textwrap.fill(str(self), 100, break_long_words=False, break_on_hyphens=False)
-        return "\n".join(filter(None, [paragraph, self.tape, self.replay]))
+        return "\n".join(filter(None, [paragraph, self.tape, self.stacks, self.replay]))
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,19 @@ def find_outcome(
     exit_codes: Sequence[int | None],
     trace: Trace,
     replay_line: str,
+    cells: Collection[str] = (),
 ) -> Outcome:
-    """The root cause of a run, from what the coordinator saw and how the processes ended."""
+    """The root cause of a run, from what the coordinator saw and how the processes ended.
+
+    `cells` are the files of notebook cells, whose text only this process knows.
+    """
+    errors = [_error_data(rank, report.error, cells) for rank, report in enumerate(reports)]
     candidates = _merge(
-        [_of_rank(rank, report, exit_codes[rank]) for rank, report in enumerate(reports) if _is_root(report)]
+        [
+            _of_rank(rank, report, errors[rank], exit_codes[rank])
+            for rank, report in enumerate(reports)
+            if _is_root(report)
+        ]
     )
     candidates += [
         _Candidate(v.at_ns, Outcome(v.kind, v.text, v.ranks, v.step)) for v in verdicts if _counts(v, reports)
@@ -70,7 +81,7 @@ def find_outcome(
     if first is None:
         return Outcome(COMPLETED, _completed_text(reports, trace), replay=replay_line)
     found = first.outcome
-    return replace(found, tape=tape(trace), replay=replay_line)
+    return replace(found, tape=tape(trace), stacks=_stacks(errors), replay=replay_line)
 
 
 def _merge(candidates: list[_Candidate]) -> list[_Candidate]:
@@ -107,9 +118,8 @@ def _counts(verdict: VerdictData, reports: Sequence[RankReport]) -> bool:
     return any(report.why not in ("done", "killed") for report in reports)
 
 
-def _of_rank(rank: int, report: RankReport, exit_code: int | None) -> _Candidate:
+def _of_rank(rank: int, report: RankReport, error: dict[str, Any] | None, exit_code: int | None) -> _Candidate:
     step = f" at step {report.step}" if report.step >= 0 else ""
-    error = _error_data(rank, report.error)
     where = _where(error)
     if report.why == "spinning":
         text = (
@@ -125,7 +135,7 @@ def _of_rank(rank: int, report: RankReport, exit_code: int | None) -> _Candidate
     return _Candidate(report.clock_ns, Outcome("RankFailed", text, (rank,), report.step, error))
 
 
-def _error_data(rank: int, data: bytes) -> dict[str, Any] | None:
+def _error_data(rank: int, data: bytes, cells: Collection[str]) -> dict[str, Any] | None:
     """The rank's own account of its exception; whatever it is not, it is data."""
     try:
         error = json.loads(data)
@@ -133,6 +143,9 @@ def _error_data(rank: int, data: bytes) -> dict[str, Any] | None:
             {key: frame.get(key, "") for key in ("file", "path", "line", "function", "text")}
             for frame in error["frames"]
         ]
+        for frame in frames:
+            if frame["path"] in cells:  # never another file that a rank may name
+                frame["text"] = linecache.getline(frame["path"], frame["line"]).strip()
         return {"rank": rank, "type": str(error["type"]), "message": str(error["message"]), "frames": frames}
     except (ValueError, TypeError, KeyError, AttributeError):
         return {"rank": rank, "type": "unknown error", "message": "", "frames": []} if data else None
@@ -161,14 +174,29 @@ def _completed_text(reports: Sequence[RankReport], trace: Trace) -> str:
 
 
 def tape(trace: Trace) -> str:
-    """The last operations of every rank, one line each."""
+    """The last operations of every rank, one line for each of its threads."""
     lines = []
     for rank in range(trace.world_size):
         events = [e for e in trace.of_rank(rank) if e.op not in ("compute", "step")]
-        shown = events[-_TAPE_LENGTH:]
-        dots = "... " if len(events) > len(shown) else ""
-        lines.append(f"  rank {rank}: {dots}{' -> '.join(_mark(e) for e in shown)}")
+        for thread in sorted({e.thread for e in events}):
+            name = f"rank {rank}" if thread == MAIN_THREAD else f"rank {rank}, thread {thread}"
+            lines.append(f"  {name}: {_tail([e for e in events if e.thread == thread])}")
     return "\n".join(lines)
+
+
+def _tail(events: list[Event]) -> str:
+    shown = events[-_TAPE_LENGTH:]
+    return ("... " if len(events) > len(shown) else "") + " -> ".join(_mark(e) for e in shown)
+
+
+def _stacks(errors: Sequence[dict[str, Any] | None]) -> str:
+    """The Python frames in which ranks were blocked or failed, innermost first; ranks in one place share a line."""
+    places: dict[str, list[int]] = {}
+    for rank, error in enumerate(errors):
+        if error and error["frames"]:
+            frames = [f"{frame['function']} ({frame['file']}:{frame['line']})" for frame in error["frames"][::-1]]
+            places.setdefault(" < ".join(frames), []).append(rank)
+    return "\n".join(f"  {ranks_text(ranks)} in {place}" for place, ranks in places.items())
 
 
 def _mark(event: Event) -> str:

@@ -205,7 +205,7 @@ def _starts(common: Start, plan: FaultPlan, payloads: list[tuple[bytes, dict[str
 def _make_run(session: Session, report: protocol.Report, plan: FaultPlan, settings: dict[str, Any], replay: str) -> Run:
     trace = Trace(settings, report.events)
     codes = [session.exit_code(rank) for rank in range(len(report.ranks))]
-    outcome = find_outcome(report.ranks, report.verdicts, codes, trace, replay)
+    outcome = find_outcome(report.ranks, report.verdicts, codes, trace, replay, session.starts[0].labels)
     trace.header["outcome"] = outcome.name
     trace.header["groups"] = [[name, list(ranks)] for name, ranks in report.groups]
     acted = {e.detail for e in trace if e.op in ("kill", "slow", "skip_collective")}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import signal
 import socket
+from collections.abc import Iterator
 
 import msgspec
 
@@ -30,11 +32,14 @@ class Session:
         self.pids: tuple[int, ...] = ()
         self.codes: dict[int, int] = {}
         self.pipes: list[int] = []
+        self.has_begun = False
 
     def run(self) -> protocol.Report:
         """Start, follow to the end, leave nothing. An interrupt ends the ranks and is raised again."""
         try:
-            self._start()
+            self.world.wait_ready()
+            with _without_interrupts():  # half a start could not be undone without ending the helpers
+                self._start()
             return self._follow()
         except BaseException:
             self._abandon()
@@ -47,7 +52,6 @@ class Session:
         return self.codes.get(self.pids[rank])
 
     def _start(self) -> None:
-        self.world.wait_ready()
         links = [socket.socketpair() for _ in self.starts]
         pipes = [os.pipe() for _ in self.starts]
         self.pipes = [read for read, _ in pipes]
@@ -61,6 +65,7 @@ class Session:
                     our_end.sendall(wire.frame(start))
             job = protocol.Job(len(links), msgspec.to_builtins(self.cluster), self.pids, self.cpu_limit_s)
             self.world.begin(job, [our_end for _, our_end in links])
+            self.has_begun = True
         finally:
             for ends in links:
                 for end in ends:
@@ -116,9 +121,21 @@ class Session:
 
     def _abandon(self) -> None:
         """After an interrupt: end the ranks and bring the helpers back in step, or end the helpers too."""
+        if not self.has_begun:
+            return launch.shutdown()
         try:
             self.world.kill(self.pids)
             self.echo = False
             self._follow()
         except BaseException:
             launch.shutdown()
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Ctrl-C waits until the end of the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -93,9 +93,10 @@ def test_a_hang_costs_virtual_half_an_hour():
     assert exits == [1_800_000_000_000] * 4
 
 
-def test_explain_has_tape_and_replay_line():
+def test_explain_has_tape_stacks_and_replay_line():
     told = outcome(programs.uneven_end, 3).explain().splitlines()
-    assert told[-4].endswith("all_reduce #0 -> all_reduce #1 -> finished")
+    assert told[-5] == "  rank 0: all_reduce #0 -> all_reduce #1 -> finished"
+    assert told[-2].startswith("  ranks 1 and 2 in uneven_end (programs.py:")
     assert told[-1] == "replay: simulator.run(uneven_end, world_size=3, seed=0)"
 
 

@@ -39,6 +39,7 @@ def test_a_hang_of_a_helper_thread_is_found():
     outcome = simulator.run(programs.hangs_in_a_helper_thread, 3, echo=False).outcome
     assert outcome.name == "CollectiveTimeout"
     assert "thread 0.1 of rank 0 waits in all_reduce #0" in outcome.text
+    assert "  rank 0, thread 0.1: all_reduce #0 on group" in outcome.explain()
 
 
 def test_asynchronous_checkpoints(tmp_path):
