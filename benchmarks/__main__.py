@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("determinism", "hang", "launch", "step")
+NAMES = ("determinism", "generated", "hang", "launch", "step", "taxonomy")
 
 
 def main() -> int:

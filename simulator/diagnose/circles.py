@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from simulator.diagnose import diagnosis as d
 from simulator.diagnose.finding import Finding
-from simulator.diagnose.reading import is_new_iteration
+from simulator.diagnose.reading import is_new_iteration, is_past
 from simulator.diagnose.tape import Tapes, call_of
 from simulator.trace import Event
 
@@ -21,15 +21,40 @@ def of_circle(tapes: Tapes, stuck: dict[int, Event]) -> Finding:
         return Finding(d.DEADLOCK_P2P, tuple(stuck), at, (d.OMITTED,), calls=calls, why=_message_words(calls))
     if messages:
         return _odd_one(tapes, calls) or _of_both_kinds(calls, messages)
-    if found := _left_the_loop(tapes, calls) or _once_too_often(tapes, calls) or _alone(tapes, calls):
-        return found
-    ranks, is_tie = _minority(tapes, calls)
+    return (
+        _one_line(tapes, calls)
+        or _left_the_loop(tapes, calls)
+        or _once_too_often(tapes, calls)
+        or _alone(tapes, calls)
+        or _another_order(tapes, calls)
+    )
+
+
+def _another_order(tapes: Tapes, calls: tuple[Event, ...]) -> Finding:
+    """Each made some of the calls; those that are already past the place of a call that they did not make are odd."""
+    ranks, is_tie = _skippers(tapes, calls) or _minority(tapes, calls)
     first = min((e for e in calls if e.rank in ranks), key=lambda e: (e.issue_ns, e.rank))
     kind: str = d.DEADLOCK_GROUPS
     also: tuple[str, ...] = (d.OMITTED, d.SWAPPED, d.BRANCH, d.EXTRA, d.UNEVEN, d.GROUP)
-    if _one_line(tapes, calls):
-        kind, also = d.GROUP, (d.DEADLOCK_GROUPS,)
+    if not is_tie and all(a.step > b.step for a in calls for b in calls if a.rank in ranks and b.rank not in ranks):
+        kind, also = d.OMITTED, (d.DEADLOCK_GROUPS,)  # it is in a later step: another order would not take it there
+    at = min(event.issue_ns for event in calls)
     return Finding(kind, ranks, at, also, first.group, first.seq, calls, is_tie=is_tie)
+
+
+def _skippers(tapes: Tapes, calls: tuple[Event, ...]) -> tuple[tuple[int, ...], bool] | None:
+    """Ranks that stand later in the program than a call of theirs that others are in; by the largest such group."""
+    found: list[tuple[int, tuple[int, ...]]] = []
+    for event in calls:
+        rows, here = tapes.groups[tapes.group_of(event)], call_of(event)
+        absent = [e for e in calls if e.rank in rows and len(rows[e.rank]) <= event.seq]
+        past = tuple(e.rank for e in absent if is_past(call_of(e), here))
+        if past:
+            found.append((len(rows), past if 2 * len(past) < len(rows) else tuple(sorted(rows))))
+    if not found:
+        return None
+    size, ranks = max(found, key=lambda item: (item[0], [-rank for rank in item[1]]))
+    return ranks, 2 * len(ranks) >= size
 
 
 def _of_both_kinds(calls: tuple[Event, ...], messages: list[Event]) -> Finding:
@@ -75,7 +100,10 @@ def _left_the_loop(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
         others = [e for e in calls if tapes.group_of(e) != tapes.group_of(event)]
         past = {(e.site, e.op) for rank in tapes.present for e in tapes.calls[rank] if e not in calls}
         before = [call_of(e) for e in rows[event.rank][: event.seq]]
-        if is_new_iteration(call_of(event), before) and not any((e.site, e.op) in past for e in others):
+        again = is_new_iteration(call_of(event), before) or (
+            call_of(event).key in {call.key for call in before} and all(event.step > e.step for e in others)
+        )
+        if again and others and not any((e.site, e.op) in past for e in others):
             came = {rank for rank in rows if len(rows[rank]) > event.seq}
             odd, is_tie = _smaller(came, set(rows) - came)
             also = (d.OMITTED, d.EXTRA, d.DEADLOCK_GROUPS)
@@ -89,7 +117,7 @@ def _once_too_often(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
         group = tapes.group_of(event)
         before = tapes.groups[group][event.rank][: event.seq]
         again = [e for e in before if (e.site, e.step) == (event.site, event.step)]
-        if event.site and event.step >= 0 and len(again) == 1 and not _one_line(tapes, calls):
+        if event.site and event.step >= 0 and len(again) == 1:
             is_tie = len(group.members) == 2
             ranks = group.members if is_tie else (event.rank,)
             also = (d.OMITTED, d.DEADLOCK_GROUPS)
@@ -120,14 +148,22 @@ def _smaller(a: set[int], b: set[int]) -> tuple[tuple[int, ...], bool]:
     return tuple(sorted(a if len(a) < len(b) else b)), False
 
 
-def _one_line(tapes: Tapes, calls: tuple[Event, ...]) -> bool:
-    """Whether one line, in one step, stands in two groups that share its callers: one of them passed the wrong one."""
-    return any(
-        a.site and (a.site, a.step) == (b.site, b.step) and tapes.group_of(a) != tapes.group_of(b)
+def _one_line(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
+    """One line, in one step, stands in two groups, and a rank of the one belongs to the other: it passed a wrong one."""
+    pairs = [
+        (a, b)
         for a in calls
         for b in calls
-        if b.rank in tapes.group_of(a).members and a.rank in tapes.group_of(b).members
-    )
+        if a.site and (a.site, a.step) == (b.site, b.step) and tapes.group_of(a) != tapes.group_of(b)
+        if a.rank in tapes.group_of(b).members
+    ]
+    if not pairs:
+        return None
+    both_ways = any((b, a) in pairs for a, b in pairs)
+    ranks, is_tie = _minority(tapes, calls) if both_ways else (tuple(sorted({a.rank for a, _ in pairs})), False)
+    first = min((e for e in calls if e.rank in ranks), key=lambda e: (e.issue_ns, e.rank))
+    at = min(event.issue_ns for event in calls)
+    return Finding(d.GROUP, ranks, at, (d.DEADLOCK_GROUPS,), first.group, first.seq, calls, is_tie=is_tie)
 
 
 def _minority(tapes: Tapes, calls: tuple[Event, ...]) -> tuple[tuple[int, ...], bool]:

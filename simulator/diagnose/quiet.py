@@ -15,7 +15,7 @@ from simulator.trace import Event
 
 SLOW_FACTOR: Final = 1.25  # a rank is slow when its own work takes this many times as long as the others' ...
 SLOW_SHARE: Final = 0.8  # ... in this share of the rounds ...
-SLOW_ROUNDS: Final = 3  # ... of at least this many: once is not slow
+SLOW_ROUNDS: Final = 4  # ... of at least this many: once is not slow
 _BRANCH_LINES = 2  # lines of the branches of one if/else may alternate legally
 
 

@@ -143,3 +143,8 @@ def _is_later(y: Call, x: Call, skips: bool, repeats: bool) -> bool | None:
     if x.file and x.file == y.file and x.line != y.line:
         return y.line > x.line
     return None
+
+
+def is_past(y: Call, x: Call) -> bool:
+    """Whether `y` certainly comes after `x` in the program."""
+    return bool(x.file) and x.file == y.file and (y.step, y.line) > (x.step, x.line)

@@ -77,16 +77,27 @@ def unequal_message(tapes: Tapes) -> Finding | None:
 
 def on_another_group(tapes: Tapes, found: Finding) -> Finding:
     """Read `found` as a call on the wrong group, where the culprits' line was called on another group by others."""
+    for rank in found.ranks if len(found.ranks) == 1 or not found.is_tie else ():
+        if instead := _made_elsewhere(tapes, found, rank):
+            calls = (*(e for e in found.calls if e.rank != rank), instead)
+            return replace(found, kind=d.GROUP, ranks=(rank,), also=(found.kind,), calls=calls)
     for rank in found.ranks:
-        own = next((e for e in found.calls if e.rank == rank), None)
-        for group, rows in tapes.groups.items():
-            if rank not in rows or (own is not None and group == tapes.group_of(own)):
-                continue
-            if own is not None and own.site and (expected := _expected_at(rows, rank, own)):
+        own = next((e for e in found.calls if e.rank == rank and e.site), None)
+        for rows in (rows for group, rows in tapes.groups.items() if own and group != tapes.group_of(own)):
+            if own and rank in rows and (expected := _expected_at(rows, rank, own)):
                 ranks = (rank,) if not found.is_tie else tuple(r for r in found.ranks if r in rows)
                 calls = (*expected, *(e for e in found.calls if e.rank == rank))
                 return replace(found, kind=d.GROUP, ranks=ranks, also=(found.kind,), calls=calls, group=own.group)
     return found
+
+
+def _made_elsewhere(tapes: Tapes, found: Finding, rank: int) -> Event | None:
+    """The call that `rank` left out, made by it alone, from the same line and in the same step, on another group."""
+    missed = next((e for e in found.calls if e.rank != rank and e.is_collective), None)
+    if found.kind != d.OMITTED or missed is None or not missed.site:
+        return None
+    mine = [e for e in tapes.calls[rank] if (e.site, e.step) == (missed.site, missed.step)]
+    return next((e for e in mine if e.group != missed.group), None)
 
 
 def _expected_at(rows: dict[int, list[Event]], rank: int, own: Event) -> tuple[Event, ...]:

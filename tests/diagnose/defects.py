@@ -33,7 +33,7 @@ class Faulty:
     kind: str
     ranks: frozenset[int]
     allowed: frozenset[str] = frozenset()
-    also_ranks: frozenset[int] = frozenset()
+    also_ranks: frozenset[int] = frozenset()  # in a group of two: the one that did it
 
     def accepts_ranks(self, ranks: tuple[int, ...]) -> bool:
         return set(ranks) == self.ranks or (bool(self.also_ranks) and set(ranks) == self.also_ranks)
@@ -87,18 +87,10 @@ def _tie(program: Program, group: str) -> bool:
 ONE_SIDED = frozenset({d.OMITTED, d.EXTRA, d.BRANCH})
 
 
-def _faulty(
-    program: Program,
-    healthy: Program,
-    kind: str,
-    rank: int,
-    group: str,
-    *allowed: str,
-    also_ranks: frozenset[int] = frozenset(),
-) -> Faulty:
+def _faulty(program: Program, healthy: Program, kind: str, rank: int, group: str, *allowed: str) -> Faulty:
     more = ONE_SIDED if kind in ONE_SIDED and _tie(program, group) else frozenset()
     return Faulty(
-        0, program, healthy, kind, _blamed(program, rank, group), frozenset(allowed) | more, also_ranks=also_ranks
+        0, program, healthy, kind, _blamed(program, rank, group), frozenset(allowed) | more, frozenset({rank})
     )
 
 
@@ -275,7 +267,7 @@ def _slow(writer: Writer, program: Program) -> Faulty:
     in_steps = [op for op in program.ranks[rank] if op.step >= 0]
     if not any(op.is_collective and op.group == "default" for op in in_steps):
         raise Unfit
-    factor = writer.random.choice([2, 3, 5])
+    factor = writer.random.choice([3, 5])
     found = replace(program, faults=f"slow(rank={rank}, factor={factor})")
     return Faulty(0, found, program, d.SLOW, frozenset({rank}))
 

@@ -67,7 +67,7 @@ class Writer:
     def _compute(self, step: int) -> None:
         """Own work before an element: a little different on each rank, and now and then much longer on one."""
         base = self.random.choice([5e-5, 1e-4, 2e-4])
-        odd = self.random.randrange(self.world_size) if self.random.random() < 0.2 else -1
+        odd = self.random.randrange(self.world_size) if self.random.random() < 0.1 else -1
         for rank in range(self.world_size):
             seconds = base * self.random.uniform(0.92, 1.08) * (3 if rank == odd else 1)
             self.ranks[rank].append(Op("code", 1, step, code=f"compute({seconds:.9f})"))

@@ -1,0 +1,65 @@
+"""Generated programs: one defect each, and healthy ones. The rest of a thousand is in `benchmarks/generated.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from simulator.diagnose import diagnose
+from simulator.diagnose import diagnosis as d
+from tests.diagnose.defects import INJECTIONS, faulty
+from tests.diagnose.generator import Writer
+from tests.diagnose.score import run_program, score
+
+BATCHES = range(10)  # each with one program of every class
+HEALTHY = range(10)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_every_injected_defect_is_found(batch: int) -> None:
+    scores = Counter()
+    for k in range(len(INJECTIONS)):
+        case = faulty(batch * len(INJECTIONS) + k)
+        result, found = score(case, run_program(case.program))
+        assert result != "missed", f"{case.kind} {set(case.ranks)}\n{found}\n{case.program.listing()}"
+        scores[result] += 1
+    assert scores["exact"] > len(INJECTIONS) / 2, scores
+
+
+@pytest.mark.parametrize("batch", HEALTHY)
+def test_healthy_programs_complete_and_are_not_accused(batch: int) -> None:
+    for seed in range(15 * batch, 15 * batch + 15):
+        program = Writer(seed).write()
+        run = run_program(program)
+        assert run.outcome.name == "Completed", f"{run.outcome}\n{program.listing()}"
+        found = diagnose(run.trace)
+        assert found.kind == d.NONE, f"{found}\n{program.listing()}"
+
+
+def test_a_seed_is_a_program() -> None:
+    assert faulty(3).program == faulty(3).program
+    assert Writer(7).write() == Writer(7).write() != Writer(8).write()
+
+
+def test_a_call_left_out_and_a_later_call_leave_the_same_trace() -> None:
+    """Why there are other readings: both programs stop in the same place with the same events."""
+    case = next(faulty(seed) for seed in range(4, 400, len(INJECTIONS)) if _swap_is_seen(seed))
+    swapped = run_program(case.program).trace
+    left_out = run_program(_with_one_left_out(case)).trace
+    assert [(e.rank, e.op, e.seq, e.site) for e in swapped] == [(e.rank, e.op, e.seq, e.site) for e in left_out]
+
+
+def _swap_is_seen(seed: int) -> bool:
+    case = faulty(seed)
+    return run_program(case.program).outcome.name == "CollectiveMismatch"
+
+
+def _with_one_left_out(case):
+    """The program of a swap, without the call that the rank now makes too late."""
+    [rank] = [r for r, (a, b) in enumerate(zip(case.program.ranks, case.healthy.ranks, strict=True)) if a != b]
+    swapped, healthy = list(case.program.ranks[rank]), case.healthy.ranks[rank]
+    [first, second] = [k for k, (a, b) in enumerate(zip(swapped, healthy, strict=True)) if a != b]
+    del swapped[second]
+    assert first < second
+    return case.program.with_rank(rank, swapped)
