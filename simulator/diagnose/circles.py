@@ -38,6 +38,7 @@ def _another_order(tapes: Tapes, calls: tuple[Event, ...]) -> Finding:
     also: tuple[str, ...] = (d.OMITTED, d.SWAPPED, d.BRANCH, d.EXTRA, d.UNEVEN, d.GROUP)
     if not is_tie and all(a.step > b.step for a in calls for b in calls if a.rank in ranks and b.rank not in ranks):
         kind, also = d.OMITTED, (d.DEADLOCK_GROUPS,)  # it is in a later step: another order would not take it there
+        first = next(e for e in calls if e.rank not in ranks)
     at = min(event.issue_ns for event in calls)
     return Finding(kind, ranks, at, also, first.group, first.seq, calls, is_tie=is_tie)
 
@@ -149,7 +150,7 @@ def _smaller(a: set[int], b: set[int]) -> tuple[tuple[int, ...], bool]:
 
 
 def _one_line(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
-    """One line, in one step, stands in two groups, and a rank of the one belongs to the other: it passed a wrong one."""
+    """One line, in one step, stands in two groups, and a rank of the one belongs to the other: the wrong group."""
     pairs = [
         (a, b)
         for a in calls
