@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import selectors
 import signal
 import socket
 import sys
+from collections import deque
 from typing import NoReturn
 
 import msgspec
@@ -21,6 +23,7 @@ import msgspec
 from simulator import wire
 
 _PR_SET_CHILD_SUBREAPER = 36
+_PAUSE_S = 0.3  # without a request for this long, nobody waits
 
 
 class Fork(msgspec.Struct, array_like=True, tag="fork"):
@@ -63,8 +66,10 @@ decode_reply = msgspec.msgpack.Decoder(Ready | Forked | Exited | Swept).decode
 
 
 class Zygote:
-    def __init__(self, caller: socket.socket) -> None:
+    def __init__(self, caller: socket.socket, later: tuple[str, ...] = ()) -> None:
         self.caller = caller
+        self.later = deque(later)
+        self.has_forked = False
         self.children: set[int] = set()
         self.frames = wire.FrameBuffer()
         self.fds: list[int] = []
@@ -81,7 +86,11 @@ class Zygote:
             selector.register(self.wake_read, selectors.EVENT_READ)
             self.inherited += (selector.fileno(),)
             while os.getppid() == parent:
-                for key, _ in selector.select(1.0):
+                may_import = self.later and not self.children
+                ready = selector.select(_PAUSE_S if may_import else 1.0)
+                if may_import and not ready:
+                    self._import_one()
+                for key, _ in ready:
                     if key.fileobj is not self.caller:
                         with contextlib.suppress(BlockingIOError):
                             os.read(self.wake_read, 512)
@@ -105,7 +114,13 @@ class Zygote:
                     self._say(Swept())
         return bool(data)
 
+    def _import_one(self) -> None:
+        importlib.import_module(self.later.popleft())
+
     def _fork(self, num_ranks: int) -> None:
+        while self.later and self.has_forked:  # the first run is served at once; who runs more has them all imported
+            self._import_one()
+        self.has_forked = True
         fds, self.fds = self.fds[: 2 * num_ranks], self.fds[2 * num_ranks :]
         pids = [self._fork_rank(fds, rank) for rank in range(num_ranks)]
         for fd in fds:
@@ -187,13 +202,13 @@ def main(fd: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    import simulator.rank.preload  # noqa: F401
+    from simulator.rank.preload import LATER
 
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(quiet, stream)  # the caller reads our stderr only to learn why we did not start
     os.close(quiet)
-    zygote = Zygote(socket.socket(fileno=fd))
+    zygote = Zygote(socket.socket(fileno=fd), LATER)
     try:
         zygote.serve()
     finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import pickle
 import random
@@ -92,7 +93,10 @@ class Plain:
 
 def serve(fd: int) -> NoReturn:
     """The server's main loop; ends when the caller's end of the socket closes."""
-    import simulator.rank.preload  # noqa: F401 - the modules that a rank of the simulator finds imported, too
+    from simulator.rank.preload import LATER  # the modules that a rank of the simulator finds imported, too
+
+    for module in LATER:
+        importlib.import_module(module)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(fd)
