@@ -14,14 +14,17 @@ from benchmarks import gloo
 from simulator.coordinator.state import ranks_text
 from tests.diagnose.taxonomy import CASES, Case
 
-LIMIT_S = 0.5  # wall-clock time to a diagnosis, on an idle machine
+LIMIT_S = 0.5  # wall-clock time to run and diagnose, on an idle machine ...
+LIMIT_RATIO = 3  # ... and on any machine in healthy runs of four ranks, measured at the same time
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
+HEALTHY = next(case for case in CASES if case.name == "waits the other way round")
 BEGIN, END = "<!-- taxonomy:begin -->", "<!-- taxonomy:end -->"
 
 
 def main(*, quick: bool, write: bool = False) -> bool:
     repetitions = 1 if quick else 5
     simulator.run(CASES[0].program, echo=False)  # warm
+    healthy = min(_timed(HEALTHY)[0] for _ in range(2 * repetitions))
     rows, slowest, ok = [], 0.0, True
     for case, ends in zip(CASES, gloo.observe([case.name for case in CASES]), strict=True):
         seconds, run, found = min((_timed(case) for _ in range(repetitions)), key=lambda result: result[0])
@@ -31,10 +34,14 @@ def main(*, quick: bool, write: bool = False) -> bool:
         blamed = ", ".join(map(str, found.ranks)) or "-"
         rows.append((case.name, run.outcome.name, found.kind, blamed, f"{seconds:.2f}", _on_gloo(case, ends)))
         print(" | ".join(rows[-1]) + ("" if as_expected else f"   NOT AS EXPECTED: {found}"), flush=True)
-    print(f"{len(rows)} cases; the slowest took {slowest:.2f} s to run and diagnose (best of {repetitions})")
+    note = (
+        f"{len(rows)} cases, 4 ranks where not said. Seconds: to run and diagnose, best of {repetitions}; the slowest "
+        f"took {slowest:.2f} s, {slowest / healthy:.1f} times a healthy run of three all-reduces ({healthy:.2f} s)."
+    )
+    print(note)
     if write:
-        _write(rows, slowest)
-    return ok and slowest < LIMIT_S
+        _write(rows, note)
+    return ok and slowest < max(LIMIT_S, LIMIT_RATIO * healthy)
 
 
 def _timed(case: Case) -> tuple[float, simulator.Run, simulator.Diagnosis]:
@@ -65,10 +72,9 @@ def _kind_of_end(case: Case, end: str) -> str:
     return end.splitlines()[0][:60].replace("|", "/")
 
 
-def _write(rows: list[tuple[str, ...]], slowest: float) -> None:
+def _write(rows: list[tuple[str, ...]], note: str) -> None:
     head = ("program", "outcome", "diagnosis", "ranks", "seconds", "plain gloo, timeout of 2 s")
     lines = [f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows)]
-    note = f"{len(rows)} cases, 2 CPU cores; slowest to run and diagnose: {slowest:.2f} s. 4 ranks where not said."
     text = DOCUMENT.read_text() if DOCUMENT.exists() else f"# Measured\n\n## Taxonomy of failures\n\n{BEGIN}\n{END}\n"
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

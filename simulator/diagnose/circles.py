@@ -35,7 +35,7 @@ def _another_order(tapes: Tapes, calls: tuple[Event, ...]) -> Finding:
     ranks, is_tie = _skippers(tapes, calls) or _minority(tapes, calls)
     first = min((e for e in calls if e.rank in ranks), key=lambda e: (e.issue_ns, e.rank))
     kind: str = d.DEADLOCK_GROUPS
-    also: tuple[str, ...] = (d.OMITTED, d.SWAPPED, d.BRANCH, d.EXTRA, d.UNEVEN, d.GROUP)
+    also: tuple[str, ...] = (d.OMITTED, d.SWAPPED, d.GROUP)
     if not is_tie and all(a.step > b.step for a in calls for b in calls if a.rank in ranks and b.rank not in ranks):
         kind, also = d.OMITTED, (d.DEADLOCK_GROUPS,)  # it is in a later step: another order would not take it there
         first = next(e for e in calls if e.rank not in ranks)
@@ -118,7 +118,8 @@ def _once_too_often(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
         group = tapes.group_of(event)
         before = tapes.groups[group][event.rank][: event.seq]
         again = [e for e in before if (e.site, e.step) == (event.site, event.step)]
-        if event.site and event.step >= 0 and len(again) == 1:
+        earlier = [e for e in tapes.calls[event.rank] if e.n < event.n]
+        if event.site and len(again) == 1 and (event.step >= 0 or earlier[-1] is again[0]):
             is_tie = len(group.members) == 2
             ranks = group.members if is_tie else (event.rank,)
             also = (d.OMITTED, d.DEADLOCK_GROUPS)
