@@ -291,14 +291,57 @@ def hangs_in_a_helper_thread() -> None:
 
 
 def saves_asynchronously(folder: str) -> float:
-    """DCP's async_save beside training, then a load of what it wrote."""
+    """DCP's async_save beside training, then a load of what it wrote. The path that travels in DCP's object collectives
+    is a relative one: their size, and so the digest, does not depend on the folder.
+    """
     from torch.distributed import checkpoint
 
+    os.makedirs(folder, exist_ok=True)
+    os.chdir(folder)
     state = {"weight": torch.full((4,), 1.0 + dist.get_rank())}
-    future = checkpoint.async_save(state, checkpoint_id=folder)
+    future = checkpoint.async_save(state, checkpoint_id="checkpoint")
     train(3)
     future.result()
     dist.barrier()
     loaded = {"weight": torch.zeros(4)}
-    checkpoint.load(loaded, checkpoint_id=folder)
+    checkpoint.load(loaded, checkpoint_id="checkpoint")
     return float(loaded["weight"].sum())
+
+
+def fsdp2(num_steps: int = 2) -> float:
+    """A small model with every layer sharded."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(0)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(3)])
+    for layer in model:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    for _ in range(num_steps):
+        loss = model(torch.randn(4, 16)).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return float(loss)
+
+
+def pipeline() -> float:
+    """One 1F1B step: a layer a rank, one more micro-batch than ranks."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    rank, size = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(rank)
+    stage = PipelineStage(nn.Linear(8, 8), rank, size, torch.device("cpu"))
+    schedule = Schedule1F1B(stage, n_microbatches=size + 1, loss_fn=lambda out, target: (out - target).pow(2).mean())
+    batch = torch.ones(size + 1, 8)
+    losses: list[torch.Tensor] = []
+    if rank == 0:
+        schedule.step(batch)
+    elif rank == size - 1:
+        schedule.step(target=batch, losses=losses)
+    else:
+        schedule.step()
+    return float(sum(losses)) if losses else 0.0
