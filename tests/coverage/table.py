@@ -30,15 +30,17 @@ the slow tests.
 `dist.get_backend()` answers "gloo". A script may call `init_process_group` and `destroy_process_group` itself; the
 first call finds the group already there.
 """
+_BETTER = (
+    ("`powerSGD_hook` with several buckets", "may hang: collectives start in callbacks, in gloo's threads", "runs"),
+    ("`recv` from any source", "the order of arrival is chance", "the order of virtual time"),
+    ("a mismatch, a hang, a lost rank", "silent wrong values, an abort, a timeout", "an outcome with the culprit"),
+)
 _INSIDE_ONLY = """
 ## Better than on plain gloo
 
 | what | on plain gloo | inside |
 |---|---|---|
-| `powerSGD_hook` with several buckets | hangs: it starts collectives in callbacks, which run in gloo's threads | runs |
-| `recv` from any source | the order of arrival is chance | the order of virtual time |
-| a mismatch, a hang, a lost rank | silent wrong values, an abort, or a timeout | an outcome with the culprit |
-"""
+""" + "".join(f"| {' | '.join(row)} |\n" for row in _BETTER)
 _RANK_ORDER = """
 ## Sums in rank order
 

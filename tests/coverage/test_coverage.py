@@ -32,7 +32,7 @@ def test_same_bits_as_plain_gloo_and_one_digest(case: Case, world_size: int, pla
         folder.mkdir()
         return (str(folder),) if case.needs_folder else ()
 
-    runs = [simulator.run(case.program, world_size, args=arguments(name), echo=False) for name in ("first", "second")]
+    runs = [simulator.run(case.program, world_size, args=arguments(name), echo=False) for name in ("run-1", "run-2")]
     for run in runs:
         assert run.ok, run.outcome.explain()
     expected = plain.run(case.program, world_size, tmp_path, args=arguments("plain"))

@@ -35,8 +35,8 @@ def in_rank_order(salt: int, op: str = "SUM", **shape: Any) -> torch.Tensor:
     return total / WORLD_SIZE if op == "AVG" else total
 
 
-def run(program: Callable[..., Any], *args: Any, **options: Any) -> list[Any]:
-    result = simulator.run(program, WORLD_SIZE, args=args, echo=False, **{"reduction": "rank_order", **options})
+def run(program: Callable[..., Any], *args: Any, world_size: int = WORLD_SIZE, **options: Any) -> list[Any]:
+    result = simulator.run(program, world_size, args=args, echo=False, **{"reduction": "rank_order", **options})
     assert result.ok, result.outcome.explain()
     return result.results
 
@@ -155,7 +155,7 @@ def fsdp2() -> list[torch.Tensor]:
     return [p.full_tensor() for p in model.parameters()]  # type: ignore[attr-defined]
 
 
-def one_process(scale_first: bool) -> list[torch.Tensor]:
+def one_process(world_size: int, *, scale_first: bool) -> list[torch.Tensor]:
     """The same training in one process: gradients of every rank, added in rank order.
 
     DDP multiplies each gradient by 1/N before it adds; FSDP2 divides the sum (AVG).
@@ -166,13 +166,13 @@ def one_process(scale_first: bool) -> list[torch.Tensor]:
     optimizer = torch.optim.SGD(parameters, RATE)
     for step in range(STEPS):
         gradients = []
-        for rank in range(WORLD_SIZE):
+        for rank in range(world_size):
             rows = torch.randn(4, 16, generator=torch.Generator().manual_seed(100 * step + rank))
             gradients.append(torch.autograd.grad(model(rows).pow(2).mean(), parameters))
         for k, parameter in enumerate(parameters):
-            parts = [g[k] * (1 / WORLD_SIZE) if scale_first else g[k] for g in gradients]
+            parts = [g[k] * (1 / world_size) if scale_first else g[k] for g in gradients]
             total = functools.reduce(operator.add, parts)
-            parameter.grad = total if scale_first else total / WORLD_SIZE
+            parameter.grad = total if scale_first else total / world_size
         optimizer.step()
     return [p.detach() for p in parameters]
 
@@ -184,14 +184,17 @@ def single_thread() -> Any:
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("cap_mb", [0.003, 0.02, 25.0])
-def test_ddp_has_the_bits_of_one_process_at_every_bucket_size(cap_mb: float, single_thread: None) -> None:
-    expected = one_process(scale_first=True)
-    for weights in run(ddp, cap_mb):
+@pytest.mark.parametrize(("world_size", "cap_mb"), [(4, 0.003), (4, 25.0), (3, 0.02)])
+def test_ddp_has_the_bits_of_one_process_at_every_bucket_size(
+    world_size: int, cap_mb: float, single_thread: None
+) -> None:
+    expected = one_process(world_size, scale_first=True)
+    for weights in run(ddp, cap_mb, world_size=world_size):
         assert same(weights, expected)
 
 
-def test_fsdp2_has_the_bits_of_one_process(single_thread: None) -> None:
-    expected = one_process(scale_first=False)
-    for weights in run(fsdp2):
+@pytest.mark.parametrize("world_size", [3, 4])
+def test_fsdp2_has_the_bits_of_one_process(world_size: int, single_thread: None) -> None:
+    expected = one_process(world_size, scale_first=False)
+    for weights in run(fsdp2, world_size=world_size):
         assert same(weights, expected)

@@ -1,5 +1,6 @@
 """What cannot run says so in one sentence, which also says what to use; and docs/coverage.md shows that sentence."""
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -101,6 +102,7 @@ def sentence(program: Callable[..., Any]) -> str:
     return str(refusal(program)["message"])
 
 
+@functools.cache
 def refusal(program: Callable[..., Any]) -> dict[str, Any]:
     """The first failing rank's exception."""
     outcome = simulator.run(program, 2, echo=False).outcome

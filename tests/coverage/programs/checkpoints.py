@@ -69,7 +69,6 @@ def reshard(folder: str) -> Result:
     worlds=(2,),
     slow=(3,),
     folder=True,
-    xfail="collectives from a helper thread share the rank's virtual clock",
 )
 def async_checkpoint(folder: str) -> Result:
     model, optimizer = _trainer()

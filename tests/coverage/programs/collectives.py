@@ -13,7 +13,9 @@ _ADDED = (dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT)
 _BITWISE = (dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR)
 
 
-@covers(SECTION, "`all_reduce` with SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR; every dtype", worlds=(2, 3, 4))
+@covers(
+    SECTION, "`all_reduce` with SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR; every dtype", worlds=(2, 3), slow=(4,)
+)
 def all_reduce() -> Result:
     results: Result = {}
     for dtype in DTYPES:

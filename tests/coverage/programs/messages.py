@@ -27,7 +27,9 @@ def tagged_messages() -> Result:
     return results
 
 
-@covers(SECTION, "`batch_isend_irecv`, to several peers and to oneself's neighbours both ways", worlds=(2, 3, 4))
+@covers(
+    SECTION, "`batch_isend_irecv`, to several peers and to oneself's neighbours both ways", worlds=(3,), slow=(2, 4)
+)
 def batched_messages() -> Result:
     rank, size = dist.get_rank(), dist.get_world_size()
     peers = [peer for peer in range(size) if peer != rank]
