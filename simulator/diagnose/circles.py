@@ -19,14 +19,12 @@ def of_circle(tapes: Tapes, stuck: dict[int, Event]) -> Finding:
     messages = [event for event in calls if event.is_p2p]
     if len(messages) == len(calls):
         return Finding(d.DEADLOCK_P2P, tuple(stuck), at, (d.OMITTED,), calls=calls, why=_message_words(calls))
+    if found := _once_too_often(tapes, calls):
+        return found
     if messages:
         return _odd_one(tapes, calls) or _of_both_kinds(calls, messages)
     return (
-        _one_line(tapes, calls)
-        or _left_the_loop(tapes, calls)
-        or _once_too_often(tapes, calls)
-        or _alone(tapes, calls)
-        or _another_order(tapes, calls)
+        _one_line(tapes, calls) or _left_the_loop(tapes, calls) or _alone(tapes, calls) or _another_order(tapes, calls)
     )
 
 
@@ -77,6 +75,8 @@ def _odd_one(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
         odd = min(came, set(rows) - came, key=len)
         if 2 * len(odd) < len(rows) and (best is None or len(odd) / len(rows) < best[0]):
             kind, also = _class_of_odd(rows, event, came == odd)
+            if came == odd and all(is_past(call_of(event), call_of(e)) for e in calls if e.rank not in odd):
+                kind, also = d.OMITTED, (d.SWAPPED, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)  # it went past the others
             shown = tuple(e for e in calls if e.rank in rows)
             found = Finding(kind, tuple(sorted(odd)), event.issue_ns, also, group.name, event.seq, shown)
             best = len(odd) / len(rows), found
@@ -113,13 +113,16 @@ def _left_the_loop(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
 
 
 def _once_too_often(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
-    """In a circle through groups: a rank stands at a line that it has already passed in this step."""
-    for event in calls:
+    """A rank stands at a line that it, and everybody else in the group, has already passed in this step."""
+    for event in (e for e in calls if e.is_collective and e.site):
         group = tapes.group_of(event)
-        before = tapes.groups[group][event.rank][: event.seq]
-        again = [e for e in before if (e.site, e.step) == (event.site, event.step)]
-        earlier = [e for e in tapes.calls[event.rank] if e.n < event.n]
-        if event.site and len(again) == 1 and (event.step >= 0 or earlier[-1] is again[0]):
+        counts = {
+            rank: sum((e.site, e.step) == (event.site, event.step) for e in events[: event.seq + 1])
+            for rank, events in tapes.groups[group].items()
+        }
+        mine, most = counts.pop(event.rank), max(counts.values(), default=0)
+        before = [e for e in tapes.calls[event.rank] if e.n < event.n]
+        if mine == most + 1 > 1 and (event.step >= 0 or before[-1].site == event.site):
             is_tie = len(group.members) == 2
             ranks = group.members if is_tie else (event.rank,)
             also = (d.OMITTED, d.DEADLOCK_GROUPS)

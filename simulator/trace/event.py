@@ -21,7 +21,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         stream: "compute", or "comm:<group>".
         seq: the k-th collective of its group on this rank, -1 for point to point and local events.
         work: number of the operation in its thread, -1 for local events.
-        op: torch's name (all_reduce, send, ...), or compute, step, kill, slow, skip_collective, exit.
+        op: torch's name (all_reduce, send, ...), or compute, step, kill, slow, skip_collective, rendezvous, exit.
         reduce: reduce op (SUM, AVG, ...) or "".
         peer: global rank of the other side, or the root; -1 for none.
         bytes: payload as nccl-tests counts it: the whole vector that the collective works on (all_gather: the gathered

@@ -13,34 +13,13 @@ ranks call synchronously and stop where they part; `allowed` then holds the othe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from simulator.diagnose import diagnosis as d
 from tests.diagnose.generator import DTYPES, Writer
+from tests.diagnose.places import Faulty, Unfit, places, tie, with_defect, without
 from tests.diagnose.program import REDUCING, ROOTED, Op, Program
-
-
-@dataclass(frozen=True)
-class Faulty:
-    """`kind`, `ranks`: the exact diagnosis; `allowed`: classes that the trace cannot tell from it; `healthy`: the
-    program without the defect.
-    """
-
-    seed: int
-    program: Program
-    healthy: Program
-    kind: str
-    ranks: frozenset[int]
-    allowed: frozenset[str] = frozenset()
-    also_ranks: frozenset[int] = frozenset()  # in a group of two: the one that did it
-
-    def accepts_ranks(self, ranks: tuple[int, ...]) -> bool:
-        return set(ranks) == self.ranks or (bool(self.also_ranks) and set(ranks) == self.also_ranks)
-
-
-class Unfit(Exception):
-    """The program has no place for this defect."""
 
 
 def faulty(seed: int) -> Faulty:
@@ -57,73 +36,28 @@ def faulty(seed: int) -> Faulty:
     raise AssertionError(f"no program for {kind} in 200 attempts")
 
 
-# ---- choosing a place ----
-def _places(
-    writer: Writer, program: Program, fits: Callable[[Op], bool] = lambda op: True
-) -> tuple[int, int, list[Op], Op]:
-    """A random rank and a random collective of it: (rank, index, its lines, the call)."""
-    places = [
-        (rank, index)
-        for rank, ops in enumerate(program.ranks)
-        for index, op in enumerate(ops)
-        if op.is_collective and fits(op)
-    ]
-    if not places:
-        raise Unfit
-    rank, index = writer.random.choice(places)
-    ops = list(program.ranks[rank])
-    return rank, index, ops, ops[index]
-
-
-def _blamed(program: Program, rank: int, group: str) -> frozenset[int]:
-    members = program.groups[group]
-    return frozenset(members) if len(members) == 2 else frozenset({rank})
-
-
-def _tie(program: Program, group: str) -> bool:
-    return len(program.groups[group]) == 2
-
-
-ONE_SIDED = frozenset({d.OMITTED, d.EXTRA, d.BRANCH})
-
-
-def _faulty(program: Program, healthy: Program, kind: str, rank: int, group: str, *allowed: str) -> Faulty:
-    more = ONE_SIDED if kind in ONE_SIDED and _tie(program, group) else frozenset()
-    return Faulty(
-        0, program, healthy, kind, _blamed(program, rank, group), frozenset(allowed) | more, frozenset({rank})
-    )
-
-
-def _without(ops: list[Op], index: int) -> list[Op]:
-    """The lines without one call, and without its wait."""
-    gone = ops[index]
-    rest = ops[:index] + ops[index + 1 :]
-    wait = ("wait", gone.line + 1, gone.step)
-    return [op for op in rest if not gone.is_async or (op.op, op.line, op.step) != wait]
-
-
 # ---- the defects ----
 def _omit(writer: Writer, program: Program) -> Faulty:
-    rank, index, ops, op = _places(writer, program)
-    found = program.with_rank(rank, _without(ops, index))
+    rank, index, ops, op = places(writer, program)
+    found = program.with_rank(rank, without(ops, index))
     # called later instead, or (with another group or a message next) a circle of waits
-    return _faulty(found, program, d.OMITTED, rank, op.group, d.SWAPPED, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)
+    return with_defect(found, program, d.OMITTED, rank, op.group, d.SWAPPED, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)
 
 
 def _repeat(writer: Writer, program: Program) -> Faulty:
-    rank, index, ops, op = _places(writer, program, lambda op: not op.is_async)
+    rank, index, ops, op = places(writer, program, lambda op: not op.is_async)
     found = program.with_rank(rank, [*ops[: index + 1], op, *ops[index + 1 :]])
-    return _faulty(found, program, d.EXTRA, rank, op.group, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)
+    return with_defect(found, program, d.EXTRA, rank, op.group, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)
 
 
 def _branch(writer: Writer, program: Program) -> Faulty:
-    rank, index, ops, op = _places(writer, program)
+    rank, index, ops, op = places(writer, program)
     group = writer.random.choice([name for name, members in program.groups.items() if rank in members])
     more = replace(writer.collective(op.line + 5, group), step=op.step, is_async=False)
     if any(o.op == "wait" and o.line == op.line + 1 for o in ops[index + 1 :]):
         raise Unfit
     found = program.with_rank(rank, [*ops[: index + 1], more, *ops[index + 1 :]])
-    return _faulty(found, program, d.BRANCH, rank, group, d.UNEVEN, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)
+    return with_defect(found, program, d.BRANCH, rank, group, d.UNEVEN, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)
 
 
 def _uneven(writer: Writer, program: Program) -> Faulty:
@@ -142,7 +76,7 @@ def _uneven(writer: Writer, program: Program) -> Faulty:
     members = {len(program.groups[op.group]) == 2 for op in calls}
     pair = frozenset(program.groups[calls[0].group])
     found = program.with_rank(rank, kept)
-    blamed = pair if _tie(program, calls[0].group) else frozenset({rank})
+    blamed = pair if tie(program, calls[0].group) else frozenset({rank})
     also = frozenset({rank}) if True in members else frozenset()
     return Faulty(
         0,
@@ -165,7 +99,7 @@ def _deadlock_groups(writer: Writer, program: Program) -> Faulty:
 
 def _exchange(writer: Writer, program: Program, *, same_group: bool) -> Faulty:
     """Swap two neighbouring synchronous calls on one rank."""
-    places = []
+    pairs = []
     for rank, ops in enumerate(program.ranks):
         kept = [k for k, op in enumerate(ops) if not op.code.startswith("compute")]
         for a, b in pairwise(kept):
@@ -173,16 +107,16 @@ def _exchange(writer: Writer, program: Program, *, same_group: bool) -> Faulty:
             fits = x.is_collective and y.is_collective and not x.is_async and not y.is_async and x.step == y.step
             shared = set(program.groups[x.group]) & set(program.groups[y.group]) if fits else set()
             if fits and (x.group == y.group) == same_group and len(shared) > 1 and x.line != y.line:
-                places.append((rank, a, b, shared))
-    if not places:
+                pairs.append((rank, a, b, shared))
+    if not pairs:
         raise Unfit
-    rank, a, b, shared = writer.random.choice(places)
+    rank, a, b, shared = writer.random.choice(pairs)
     ops = list(program.ranks[rank])
     first = ops[a]
     ops[a], ops[b] = ops[b], ops[a]
     found = program.with_rank(rank, ops)
     if same_group:
-        return _faulty(found, program, d.SWAPPED, rank, first.group)
+        return with_defect(found, program, d.SWAPPED, rank, first.group)
     blamed = frozenset(shared) if len(shared) == 2 else frozenset({rank})
     # it is in a call of one group while its peers are in the other: as if it had left one out
     return Faulty(
@@ -196,9 +130,9 @@ def _change(
     """A defect that changes one call of one rank, in the same line."""
 
     def inject(writer: Writer, program: Program) -> Faulty:
-        rank, index, ops, op = _places(writer, program, fits)
+        rank, index, ops, op = places(writer, program, fits)
         ops[index] = change(writer, program, op)
-        return _faulty(program.with_rank(rank, ops), program, kind, rank, op.group)
+        return with_defect(program.with_rank(rank, ops), program, kind, rank, op.group)
 
     return inject
 
@@ -233,7 +167,7 @@ _SHAPED = ("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_t
 
 
 def _group(writer: Writer, program: Program) -> Faulty:
-    rank, index, ops, op = _places(writer, program, lambda op: op.op not in (*ROOTED, "all_gather_object"))
+    rank, index, ops, op = places(writer, program, lambda op: op.op not in (*ROOTED, "all_gather_object"))
     others = [name for name, members in program.groups.items() if name != op.group and rank in members]
     if not others:
         raise Unfit
@@ -256,7 +190,7 @@ def _kill(writer: Writer, program: Program) -> Faulty:
 
 
 def _raise(writer: Writer, program: Program) -> Faulty:
-    rank, index, ops, op = _places(writer, program)
+    rank, index, ops, op = places(writer, program)
     code = writer.random.choice(["raise ValueError('bad batch')", "os._exit(3)", "[][0]"])
     ops.insert(index, Op("code", op.line - 3, op.step, code=code))
     return Faulty(0, program.with_rank(rank, ops), program, d.DEAD, frozenset({rank}))
@@ -274,7 +208,7 @@ def _slow(writer: Writer, program: Program) -> Faulty:
 
 def _messages(writer: Writer, program: Program) -> Faulty:
     """Two ranks send first, or all ranks of a ring receive first."""
-    _, _, _, op = _places(writer, program, lambda op: op.group == "default" and not op.is_async)
+    _, _, _, op = places(writer, program, lambda op: op.group == "default" and not op.is_async)
     if writer.random.random() < 0.5:
         members = tuple(range(program.world_size))
         code = "dist.recv(torch.empty(1), (rank - 1) % world_size); dist.send(torch.ones(1), (rank + 1) % world_size)"

@@ -7,8 +7,8 @@ from typing import Literal
 import simulator
 from simulator.diagnose import Diagnosis, diagnose
 from simulator.diagnose import diagnosis as d
-from tests.diagnose.defects import Faulty
 from tests.diagnose.interpreter import run_lines
+from tests.diagnose.places import Faulty
 from tests.diagnose.program import Program
 
 Score = Literal["exact", "other reading", "by values", "missed"]

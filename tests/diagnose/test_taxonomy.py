@@ -11,7 +11,8 @@ from simulator.diagnose import KINDS, diagnose
 from simulator.diagnose import diagnosis as d
 from simulator.trace import FAILED
 from tests.diagnose.edits import foreign, renumbered, without_rank
-from tests.diagnose.taxonomy import CASES, Case, receives_while_others_reduce
+from tests.diagnose.taxonomy import CASES, Case
+from tests.diagnose.wrong_programs import receives_while_others_reduce
 
 _runs: dict[str, simulator.Run] = {}
 
