@@ -123,8 +123,8 @@ def _of_rank(rank: int, report: RankReport, error: dict[str, Any] | None, exit_c
     where = _where(error)
     if report.why == "spinning":
         text = (
-            f"Rank {rank}{step} used up its processor-time budget without calling any collective{where}. Look for a "
-            "loop whose end condition never becomes true."
+            f"Rank {rank}{step} made no progress{where}: it neither called a collective nor returned. Look for "
+            "a loop whose end condition never becomes true, or a wait for something that never comes."
         )
         return _Candidate(report.clock_ns, Outcome("NoProgress", text, (rank,), report.step, error))
     if report.why == "crashed":

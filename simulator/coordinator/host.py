@@ -13,6 +13,7 @@ import selectors
 import signal
 import socket
 import sys
+import time
 from dataclasses import astuple
 
 import msgspec
@@ -24,7 +25,10 @@ from simulator.coordinator.engine import Engine
 from simulator.coordinator.records import ProtocolError
 from simulator.coordinator.state import RUNNING, RankState
 
-_TICK_S = 0.5  # how often processor time of running ranks is looked at; decides nothing but NoProgress
+# These decide nothing but NoProgress, the one outcome outside the promise.
+_TICK_S = 0.5  # how often running ranks are looked at
+_STALL_S = 120.0  # a rank that has not spoken for so long,
+_ASLEEP_S = 0.1  # and used less processor time than this, waits for something that will not come
 
 
 def serve(caller: socket.socket) -> None:
@@ -59,7 +63,7 @@ class _Host:
         self.engine = Engine(job.world_size, msgspec.convert(job.cluster, Cluster))
         self.buffers = [wire.FrameBuffer() for _ in sockets]
         self.unsent = [bytearray() for _ in sockets]
-        self.cpu_seen: dict[int, tuple[int, float]] = {}
+        self.seen: dict[int, tuple[int, float, float]] = {}  # number of words, then processor and wall time
         self.selector = selectors.DefaultSelector()
 
     def run(self) -> None:
@@ -74,7 +78,7 @@ class _Host:
             self.engine.settle()
             self._flush()
             if not ready:
-                self._watch_cpu()
+                self._watch()
         self._tell(protocol.Lines(tuple(self.engine.prints.ready(everything=True))))
         self._tell(self._report())
         self.selector.close()
@@ -123,23 +127,22 @@ class _Host:
         if sock.fileno() in self.selector.get_map():
             self.selector.modify(sock, selectors.EVENT_READ | (selectors.EVENT_WRITE if pending else 0), rank)
 
-    def _watch_cpu(self) -> None:
-        """The backstop for a rank that spins where its own timer cannot interrupt it."""
-        spinning = []
-        for state in self.engine.ranks:
-            if state.status == RUNNING and (used := self._cpu_since_last_word(state)) > 1.5 * self.job.cpu_limit_s + 1:
-                spinning.append(state.rank)
-                assert used > 0
-        if spinning:
-            self._tell(protocol.Spinning(tuple(spinning)))
+    def _watch(self) -> None:
+        """The backstop for a rank that spins where its own timer cannot interrupt it, or sleeps for ever."""
+        stuck = [state.rank for state in self.engine.ranks if state.status == RUNNING and self._is_stuck(state)]
+        for rank in stuck:
+            self.engine.receive(rank, [wire.Leave("spinning", self.engine.ranks[rank].clock_ns)])
+        if stuck:
+            self._tell(protocol.Spinning(tuple(stuck)))
 
-    def _cpu_since_last_word(self, state: RankState) -> float:
-        now = _cpu_seconds(self.job.pids[state.rank])
-        words, since = self.cpu_seen.get(state.rank, (-1, 0.0))
+    def _is_stuck(self, state: RankState) -> bool:
+        cpu_s, wall_s = _cpu_seconds(self.job.pids[state.rank]), time.monotonic()
+        words, cpu_since, wall_since = self.seen.get(state.rank, (-1, 0.0, 0.0))
         if words != state.num_words:
-            self.cpu_seen[state.rank] = (state.num_words, now)
-            return 0.0
-        return now - since
+            self.seen[state.rank] = (state.num_words, cpu_s, wall_s)
+            return False
+        used = cpu_s - cpu_since
+        return used > 1.5 * self.job.cpu_limit_s + 1 or (used < _ASLEEP_S and wall_s - wall_since > _STALL_S)
 
     def _tell(self, message: protocol.FromHost) -> None:
         self.caller.sendall(wire.frame(message))
