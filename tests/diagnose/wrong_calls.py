@@ -17,7 +17,7 @@ def ones(size: int = 4, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.full((size,), my_rank() + 1, dtype=dtype)
 
 
-def first(tensor: torch.Tensor) -> float:
+def element(tensor: torch.Tensor) -> float:
     return float(tensor[0])
 
 
@@ -28,7 +28,7 @@ def skips_one_in_the_middle() -> float:
         tensor = ones() * scale
         if not (my_rank() == 2 and scale == 100):
             dist.all_reduce(tensor)
-        total += first(tensor)
+        total += element(tensor)
     return total
 
 
@@ -38,7 +38,7 @@ def skips_a_line() -> float:
     if my_rank() != 2:
         dist.all_reduce(b)
     dist.all_reduce(c)
-    return first(a) + first(c)
+    return element(a) + element(c)
 
 
 def skips_the_last() -> float:
@@ -46,7 +46,7 @@ def skips_the_last() -> float:
     dist.all_reduce(a)
     if my_rank() != 2:
         dist.broadcast(b, 0)
-    return first(a)
+    return element(a)
 
 
 def logs_on_rank_0_only() -> float:
@@ -54,7 +54,7 @@ def logs_on_rank_0_only() -> float:
     if my_rank() == 0:
         dist.all_reduce(loss)
     dist.all_reduce(gradient)
-    return first(gradient)
+    return element(gradient)
 
 
 def evaluates_on_rank_0_only() -> float:
@@ -62,7 +62,7 @@ def evaluates_on_rank_0_only() -> float:
     dist.all_reduce(gradient)
     if my_rank() == 0:
         dist.all_reduce(ones(1))
-    return first(gradient)
+    return element(gradient)
 
 
 def saves_on_rank_0_with_a_barrier() -> float:
@@ -70,7 +70,7 @@ def saves_on_rank_0_with_a_barrier() -> float:
     if my_rank() == 0:
         dist.barrier()
     dist.all_reduce(gradient)
-    return first(gradient)
+    return element(gradient)
 
 
 def calls_twice() -> float:
@@ -78,7 +78,7 @@ def calls_twice() -> float:
     for _ in range(2 if my_rank() == 2 else 1):
         dist.all_reduce(tensor)
     dist.broadcast(last, 0)
-    return first(last)
+    return element(last)
 
 
 def _reduce_loss(tensor: torch.Tensor) -> None:
@@ -94,7 +94,7 @@ def swaps_two() -> float:
     calls = [(_reduce_loss, loss), (_reduce_accuracy, accuracy)]
     for call, tensor in reversed(calls) if my_rank() == 1 else calls:
         call(tensor)
-    return first(loss)
+    return element(loss)
 
 
 def swaps_two_in_branches() -> float:
@@ -105,32 +105,32 @@ def swaps_two_in_branches() -> float:
     else:
         dist.all_reduce(loss)
         dist.all_reduce(accuracy)
-    return first(loss)
+    return element(loss)
 
 
 # ---- arguments ----
 def other_shape() -> float:
     tensor = ones(8 if my_rank() == 2 else 4)
     dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
 def far_larger_shape() -> float:
     tensor = ones(1_000_000 if my_rank() == 2 else 4)
     dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
 def other_dtype() -> float:
     tensor = ones(dtype=torch.float64 if my_rank() == 2 else torch.float32)
     dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
-def integers_on_onemy_rank() -> float:
+def integers_on_one_rank() -> float:
     tensor = ones(dtype=torch.int32 if my_rank() == 2 else torch.float32)
     dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
 def other_operation() -> float:
@@ -139,28 +139,28 @@ def other_operation() -> float:
         dist.broadcast(tensor, 0)
     else:
         dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
 def barrier_for_all_reduce() -> float:
     tensor = ones()
     dist.barrier() if my_rank() == 2 else dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
 def other_reduce_op() -> float:
     tensor = ones()
     dist.all_reduce(tensor, op=dist.ReduceOp.MAX if my_rank() == 2 else dist.ReduceOp.SUM)
-    return first(tensor)
+    return element(tensor)
 
 
 def other_root() -> float:
     tensor = ones()
     dist.broadcast(tensor, src=1 if my_rank() == 2 else 0)
-    return first(tensor)
+    return element(tensor)
 
 
 def own_rank_as_root() -> float:
     tensor = ones()
     dist.broadcast(tensor, src=my_rank())
-    return first(tensor)
+    return element(tensor)

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import nn
 
 import simulator
-from tests.diagnose.wrong_calls import first, my_rank, ones
+from tests.diagnose.wrong_calls import element, my_rank, ones
 
 
 # ---- groups ----
@@ -24,7 +24,7 @@ def other_group() -> float:
     if my_rank() < 3:
         dist.all_reduce(tensor, group=dist.group.WORLD if my_rank() == 2 else data_parallel)
     dist.barrier()
-    return first(tensor)
+    return element(tensor)
 
 
 def never_makes_the_group() -> float:
@@ -39,7 +39,7 @@ def groups_in_another_order() -> float:
     tensor = ones()
     for group in (second, first) if my_rank() == 3 else (first, second):
         _in_group(tensor, group, first)
-    return first(tensor)
+    return element(tensor)
 
 
 def _in_group(tensor: torch.Tensor, group: dist.ProcessGroup | None, first: dist.ProcessGroup | None) -> None:
@@ -67,7 +67,7 @@ def everyone_sends_first() -> float:
 def receives_while_others_reduce() -> float:
     tensor = ones()
     dist.recv(tensor, 1) if my_rank() == 0 else dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
 def other_tag() -> float:
@@ -92,7 +92,7 @@ def fewer_batches() -> float:
     tensor = ones()
     for _ in simulator.steps(2 if my_rank() == 1 else 3):
         dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
 def _ddp(model: nn.Module) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -109,7 +109,7 @@ def fewer_batches_under_ddp() -> float:
     return 1.0
 
 
-def no_sync_on_onemy_rank() -> float:
+def no_sync_on_one_rank() -> float:
     model, optimizer = _ddp(nn.Linear(4, 4))
     for step in range(3):
         model.require_backward_grad_sync = not (my_rank() == 2 and step == 1)  # what no_sync() sets
@@ -135,7 +135,7 @@ def killed() -> float:
     if my_rank() == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
 def raises() -> float:
@@ -143,7 +143,7 @@ def raises() -> float:
     if my_rank() == 2:
         raise ValueError("bad batch")
     dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
 def leaves_early() -> float:
@@ -151,7 +151,7 @@ def leaves_early() -> float:
     if my_rank() == 2:
         sys.exit(0)
     dist.all_reduce(tensor)
-    return first(tensor)
+    return element(tensor)
 
 
 def slow() -> float:
@@ -159,7 +159,7 @@ def slow() -> float:
     for _ in simulator.steps(6):
         simulator.compute(3e-3 if my_rank() == 2 else 1e-3)
         dist.all_reduce(tensor, op=dist.ReduceOp.AVG)
-    return first(tensor)
+    return element(tensor)
 
 
 # ---- legal, though they look odd ----
@@ -169,11 +169,11 @@ def broadcasts_in_branches() -> float:
         if src == my_rank():
             mine = ones()
             dist.broadcast(mine, src)
-            total += first(mine)
+            total += element(mine)
         else:
             theirs = torch.empty(4)
             dist.broadcast(theirs, src)
-            total += first(theirs)
+            total += element(theirs)
     return total
 
 
@@ -182,4 +182,4 @@ def waits_the_other_way_round() -> float:
     works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
     for work in reversed(works) if my_rank() % 2 else works:
         work.wait()
-    return first(tensors[0])
+    return element(tensors[0])
