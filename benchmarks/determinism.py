@@ -16,7 +16,7 @@ def main(*, quick: bool) -> bool:
     program = ring_program()
     idle = _digests(program, runs)
     launch.shutdown()  # the second half in new helper processes
-    with _burners(3):
+    with burners(3):
         busy = _digests(program, runs)
     found = sorted(idle | busy)
     print(f"{2 * runs} runs on 4 ranks under {FAULTS}: {len(found)} digest(s): {', '.join(d[:16] for d in found)}")
@@ -34,7 +34,7 @@ def _digests(program: object, runs: int) -> set[str]:
 
 
 @contextlib.contextmanager
-def _burners(count: int) -> Iterator[None]:
+def burners(count: int) -> Iterator[None]:
     """Processes that use all the processor they get."""
     burners = [multiprocessing.get_context("fork").Process(target=_burn, daemon=True) for _ in range(count)]
     for burner in burners:
