@@ -8,10 +8,10 @@ from simulator.diagnose.tape import Tapes
 from simulator.trace import FAILED, Event
 
 _WORDS = {
-    "killed": "was killed",
-    "crashed": "ended without a word: its process exited or was killed",
-    "spinning": "used up its processor time without calling anything",
-    "error": "raised an exception of its own",
+    "killed": "died: killed",
+    "crashed": "ended without a word (exited or was killed)",
+    "spinning": "used up all processor time without calling anything",
+    "error": "raised an exception without having heard of a failure",
 }
 
 
@@ -24,7 +24,10 @@ def dead_ranks(tapes: Tapes) -> Finding | None:
     if any(event.issue_ns < at for event in _failures(tapes)):
         return None  # they failed after something else had gone wrong
     first = {rank: end for rank, end in gone.items() if end.issue_ns == at}
-    why = "; ".join(f"rank {rank} {_words(tapes, end)}" for rank, end in first.items())
+    said: dict[str, list[int]] = {}
+    for rank, end in first.items():
+        said.setdefault(_words(tapes, end), []).append(rank)
+    why = "; ".join(f"{ranks_text(ranks)} {words}" for words, ranks in said.items())
     waiting = tuple(stuck for rank in tapes.present if rank not in first and (stuck := tapes.blocked_on(rank)))
     return Finding(d.DEAD, tuple(first), at, calls=waiting, why=why)
 

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 
 def my_rank() -> int:
-    return dist.getmy_rank()
+    return dist.get_rank()
 
 
 def ones(size: int = 4, dtype: torch.dtype = torch.float32) -> torch.Tensor:
