@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import os
 import socket
 import subprocess
@@ -36,6 +37,7 @@ class Helper:
 
     def __init__(self, code: str, prefix: tuple[str, ...] = (), environment: dict[str, str] | None = None) -> None:
         ours, theirs = socket.socketpair()
+        theirs = _above_standard_streams(theirs)
         self.socket, self._frames, self._bodies = ours, wire.FrameBuffer(), list[bytes]()
         program = f"import sys; sys.path.insert(0, {_ROOT!r}); {code.format(fd=theirs.fileno())}"
         self.process = subprocess.Popen(
@@ -87,6 +89,13 @@ class Helper:
             return
         self.process.kill()
         self.process.wait()
+
+
+def _above_standard_streams(sock: socket.socket) -> socket.socket:
+    """With stdin closed a new socket may be descriptor 0, which the child's own stdin would replace."""
+    copy = socket.socket(fileno=fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, 3))
+    sock.close()
+    return copy
 
 
 class World:

@@ -118,7 +118,7 @@ def run(
     seed: int = 0,
     reduction: str = "stock",
     timeout_s: float = 1800.0,
-    cpu_limit_s: float = 60.0,
+    cpu_limit_s: float = 30.0,
     echo: bool = True,
 ) -> Run:
     """Run ``fn(*args, *rank_args[rank])`` in `world_size` processes with torch.distributed initialised.
@@ -167,8 +167,8 @@ def run(
     world = launch.world()
     with world.lock:
         session = Session(world, starts, machine, cpu_limit_s, echo)
-        report = session.run()
-    result = _make_run(session, report, plan, settings, _replay_line(fn, settings))
+        report = _uninterrupted(session)
+    result = _make_run(session, report, plan, settings, _replay_line(fn, args, settings))
     if echo:
         _echo(result)
     return result
@@ -216,13 +216,30 @@ def _make_run(session: Session, report: protocol.Report, plan: FaultPlan, settin
     )
 
 
-def _replay_line(fn: Callable[..., Any], settings: dict[str, Any]) -> str:
+def _uninterrupted(session: Session) -> protocol.Report:
+    """The session's report; after Ctrl-C a short KeyboardInterrupt in place of our own frames."""
+    try:
+        return session.run()
+    except KeyboardInterrupt:
+        pass
+    raise KeyboardInterrupt("the run was interrupted; all its ranks were ended")
+
+
+def _replay_line(fn: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
     words = [getattr(fn, "__name__", "fn"), f"world_size={settings['world_size']}", f"seed={settings['seed']}"]
+    if args:
+        words.append(f"args=({', '.join(map(_short, args))},)")
     if settings["faults"]:
         words.append(f"faults={settings['faults']!r}")
     if settings["reduction"] != "stock":
         words.append(f"reduction={settings['reduction']!r}")
     return f"replay: simulator.run({', '.join(words)})"
+
+
+def _short(value: Any) -> str:
+    """An argument as one would type it: functions by name, long values cut."""
+    text = getattr(value, "__name__", None) or repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _echo(result: Run) -> None:

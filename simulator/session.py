@@ -102,6 +102,9 @@ class Session:
                     self.output += lines
                     if self.echo:
                         print("".join(f"[rank {rank}] {text}\n" for rank, text in lines), end="", flush=True)
+                case protocol.Silent(rank, seconds):
+                    if self.echo:
+                        print(f"rank {rank} has been computing for {seconds} s without communicating ...", flush=True)
                 case protocol.Spinning(ranks):
                     self.world.kill(tuple(self.pids[rank] for rank in ranks))
                 case protocol.Report() as report:

@@ -25,8 +25,9 @@ from simulator.coordinator.engine import Engine
 from simulator.coordinator.records import ProtocolError
 from simulator.coordinator.state import RUNNING, RankState
 
-# These decide nothing but NoProgress, the one outcome outside the promise.
+# These decide nothing but NoProgress, the one outcome outside the promise, and signs of life.
 _TICK_S = 0.5  # how often running ranks are looked at
+_SILENT_S = 10  # after this, and twice and four times as long, people are told that a rank is still computing
 _STALL_S = 120.0  # a rank that has not spoken for so long,
 _ASLEEP_S = 0.1  # and used less processor time than this, waits for something that will not come
 
@@ -64,6 +65,7 @@ class _Host:
         self.buffers = [wire.FrameBuffer() for _ in sockets]
         self.unsent = [bytearray() for _ in sockets]
         self.seen: dict[int, tuple[int, float, float]] = {}  # number of words, then processor and wall time
+        self.tell_after_s: dict[int, int] = {}
         self.selector = selectors.DefaultSelector()
 
     def run(self) -> None:
@@ -140,7 +142,12 @@ class _Host:
         words, cpu_since, wall_since = self.seen.get(state.rank, (-1, 0.0, 0.0))
         if words != state.num_words:
             self.seen[state.rank] = (state.num_words, cpu_s, wall_s)
+            self.tell_after_s.pop(state.rank, None)
             return False
+        silent_s = int(wall_s - wall_since)
+        if silent_s >= self.tell_after_s.get(state.rank, _SILENT_S):
+            self.tell_after_s[state.rank] = 2 * silent_s
+            self._tell(protocol.Silent(state.rank, silent_s))
         used = cpu_s - cpu_since
         return used > 1.5 * self.job.cpu_limit_s + 1 or (used < _ASLEEP_S and wall_s - wall_since > _STALL_S)
 

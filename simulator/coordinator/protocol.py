@@ -32,6 +32,13 @@ class Spinning(msgspec.Struct, array_like=True, tag="spinning"):
     ranks: tuple[int, ...]
 
 
+class Silent(msgspec.Struct, array_like=True, tag="silent"):
+    """A sign of life for people who wait: this rank has computed for so long without a word."""
+
+    rank: int
+    seconds: int
+
+
 class VerdictData(msgspec.Struct, array_like=True):
     kind: str
     text: str
@@ -62,7 +69,7 @@ class Report(msgspec.Struct, array_like=True, tag="report"):
     groups: list[tuple[str, tuple[int, ...]]]
 
 
-FromHost = Lines | Spinning | Report
+FromHost = Lines | Spinning | Silent | Report
 
 decode_job = msgspec.msgpack.Decoder(Job).decode
 decode_from_host = msgspec.msgpack.Decoder(FromHost).decode

@@ -12,21 +12,37 @@ from simulator.errors import UsageError
 from simulator.rank import context
 from simulator.rank.context import Context
 
+MAX_CHARACTERS, MAX_LINES = 1_000_000, 10_000
+
 
 class LineStream(io.TextIOBase):
-    """sys.stdout and sys.stderr of a rank."""
+    """sys.stdout and sys.stderr of a rank, up to MAX_CHARACTERS and MAX_LINES."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx, self._partial = ctx, ""
+        self._characters_left, self._lines_left = MAX_CHARACTERS, MAX_LINES
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str) -> int:
         *lines, self._partial = (self._partial + text).split("\n")
-        if lines:
-            self._ctx.link.send(*(wire.Print(self._ctx.thread.name, line, self._ctx.now_ns) for line in lines))
+        if shown := [line for line in map(self._cut, lines) if line is not None]:
+            self._ctx.link.send(*(wire.Print(self._ctx.thread.name, line, self._ctx.now_ns) for line in shown))
+        self._partial = self._partial[: MAX_CHARACTERS + 1]
         return len(text)
+
+    def _cut(self, line: str) -> str | None:
+        """The line as far as it fits; the last one says that more is left out, later ones are None."""
+        if self._lines_left <= 0:
+            return None
+        self._lines_left -= 1
+        if len(line) <= self._characters_left and self._lines_left:
+            self._characters_left -= len(line)
+            return line
+        self._lines_left = 0
+        limit = f"{MAX_LINES:,} lines or {MAX_CHARACTERS:,} characters"
+        return f"{line[: self._characters_left]} ... (a rank shows at most {limit}; the rest is left out)"
 
     def close_line(self) -> None:
         if self._partial:

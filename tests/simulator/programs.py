@@ -200,6 +200,12 @@ def prints_in_turn() -> None:
         dist.barrier()
 
 
+def prints_a_lot() -> None:
+    print("x" * 600_000)
+    print("y" * 600_000)
+    print("z")
+
+
 def reads_the_keyboard() -> None:
     input("name? ")
 

@@ -48,6 +48,27 @@ def test_output_comes_in_the_order_of_virtual_time(capsys):
     assert capsys.readouterr().out.splitlines() == [f"[rank {rank}] {text}" for rank, text in expected]
 
 
+def test_huge_output_is_cut_and_says_so():
+    run = simulator.run(programs.prints_a_lot, 2, echo=False)
+    for wanted in (0, 1):
+        first, second = [text for rank, text in run.output if rank == wanted]
+        assert first == "x" * 600_000
+        assert second.startswith("y" * 400_000 + " ... (a rank shows at most 10,000 lines or 1,000,000 characters")
+
+
+def test_replay_lines_name_the_arguments():
+    run = simulator.run(programs.seen_arguments, 2, args=(programs.train, "x" * 100), echo=False)
+    assert run.replay.startswith("replay: simulator.run(seen_arguments, world_size=2, seed=0, args=(train, 'xxx")
+    assert "...,)" in run.replay
+
+
+def test_a_closed_stdin_is_no_problem():
+    code = "import os; os.close(0); import simulator; from tests.simulator import programs\n"
+    code += "print(simulator.run(programs.train, 2, args=(1,), echo=False).results)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
+    assert told.stdout == "[1.0, 1.0]\n"
+
+
 def test_echo_false_prints_nothing(capsys):
     simulator.run(programs.fails_on_rank_1, 3, echo=False)
     assert capsys.readouterr() == ("", "")
