@@ -1,7 +1,7 @@
 """``check`` and ``hint`` in the notebook. They run what the grader runs and show what it would see.
 
-The exercise cell is the one that was run last in this kernel (found by its ``# exercise:`` line), else the one in the
-saved notebook. The cell's text goes to a process of its own; nothing else of the kernel does.
+The exercise cell is the one that was run last in this kernel (it has the ``# exercise:`` line or defines the exercise's
+function), else the one in the saved notebook. The cell's text goes to a process of its own; nothing else of the kernel does.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from autograder import course as course_file
 from autograder import hints, lab_file, progress, report
+from autograder.checks import names
 from autograder.errors import NotebookFileError
 from autograder.grading import CheckResult, JobHost, check_exercise
 from autograder.grading.extract import exercise_cells, exercise_line, read
@@ -32,8 +33,8 @@ class CheckView:
         return "\n\n".join(t for t in (self._note, report.text(self.result), self._offer) if t)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        offer = " ".join(t for t in (self._note, self._offer) if t)
-        return {"text/plain": repr(self), "text/html": report.fragment(self.result, hint_offer=offer)}
+        html = report.fragment(self.result, note=self._note, hint_offer=self._offer)
+        return {"text/plain": repr(self), "text/html": html}
 
 
 class HintView:
@@ -93,10 +94,18 @@ def hint_offer(root: Path, result: CheckResult) -> str:
 
 
 def _find_cell(root: Path, course: course_file.Course, exercise_id: str) -> tuple[str | None, str]:
-    """The source of the exercise cell, and a note on where it is from (empty if it was run in this kernel)."""
+    """The source of the exercise cell, and a note on what is odd about it (empty if it was run in this kernel).
+
+    A cell that lost its first line and was run later than the one that has it is what the student works on: an older
+    cell is never judged in its place.
+    """
+    exercise = course.exercise(exercise_id)
     for source in reversed(_history()):
-        if exercise_line(source) == exercise_id:
+        line = exercise_line(source)
+        if line == exercise_id:
             return source, ""
+        if line is None and names.defines(source, exercise.defines):
+            return source, f"The cell lost its first line `# exercise: {exercise_id}`; put it back."
     lab = course.lab(exercise_id.split("/")[0])
     for path in _notebook_paths(root, lab.id):
         if path.is_file():

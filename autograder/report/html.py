@@ -22,12 +22,13 @@ STYLE = """<style>
 </style>"""
 
 
-def fragment(result: CheckResult, *, hint_offer: str = "") -> str:
-    """The result as one <div>; ``hint_offer`` is a sentence that stands at its end."""
+def fragment(result: CheckResult, *, note: str = "", hint_offer: str = "", graded: bool = False) -> str:
+    """The result as one <div>: ``note`` stands at its head, ``hint_offer`` at its end; ``graded`` results are final."""
     rows = "".join(_row(part) for part in result.parts)
     head = "<tr><th scope='col'></th><th scope='col'>graded part</th><th scope='col'>points</th></tr>"
     pieces = [
-        f"<h3>{escape(headline(result))}</h3>",
+        f"<p><strong>{escape(note)}</strong></p>" if note else "",
+        f"<h3>{escape(headline(result, graded=graded))}</h3>",
         f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>",
         *(_finding(finding) for finding in result.findings),
         f"<p>{escape(cases_line(result))}</p>" if result.cases else "",
@@ -38,7 +39,7 @@ def fragment(result: CheckResult, *, hint_offer: str = "") -> str:
 
 def cell_bundle(result: CheckResult) -> dict[str, str]:
     """The output of a graded cell: text/plain is the points and nothing else, text/html the findings."""
-    return {"text/plain": repr(float(result.points)), "text/html": fragment(result)}
+    return {"text/plain": repr(float(result.points)), "text/html": fragment(result, graded=True)}
 
 
 def _row(part: Part) -> str:

@@ -38,5 +38,5 @@ def page(result: NotebookResult, student: str) -> str:
         points=result.points,
         max_points=result.max_points,
         notes=f"<h2>About the file</h2>\n<ul>{notes}</ul>\n" if notes else "",
-        exercises="\n".join(fragment(exercise) for exercise in result.exercises),
+        exercises="\n".join(fragment(exercise, graded=True) for exercise in result.exercises),
     )

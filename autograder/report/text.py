@@ -9,9 +9,9 @@ from autograder.results import CheckResult, Finding, Part
 WIDTH = 100
 
 
-def headline(result: CheckResult) -> str:
-    """One line: passed or not, and the points."""
-    verdict = "passed" if result.passed else "not passed yet"
+def headline(result: CheckResult, *, graded: bool = False) -> str:
+    """One line: passed or not, and the points. A ``graded`` result is final: there is no "yet"."""
+    verdict = "passed" if result.passed else "not passed" if graded else "not passed yet"
     return f"{result.exercise}: {verdict}, {result.points:g} of {result.max_points:g} points"
 
 

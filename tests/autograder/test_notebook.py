@@ -55,6 +55,26 @@ def test_the_cell_that_ran_last_is_checked(shell: InteractiveShell, small: Path)
     assert run(shell, f'check("{EXERCISE}")').result.passed
 
 
+def test_a_cell_that_lost_its_first_line_is_judged_in_place_of_an_older_one(shell: InteractiveShell) -> None:
+    run(shell, RIGHT)
+    run(shell, UNKNOWN_NAME.split("\n", 1)[1])
+    view = run(shell, f'check("{EXERCISE}")')
+    assert [f.key for f in view.result.findings] == ["name-only-in-kernel"]
+    said = f"The cell lost its first line `# exercise: {EXERCISE}`; put it back."
+    assert repr(view).startswith(said)
+    assert said in view._repr_mimebundle_()["text/html"]
+
+    run(shell, "def ring_all_reduce(tensor:\n")
+    assert [f.key for f in run(shell, f'check("{EXERCISE}")').result.findings] == ["syntax"]
+
+    run(shell, "# exercise: lab2/other\ndef ring_all_reduce(tensor): pass")
+    run(shell, RIGHT)
+    run(shell, "def not_it(tensor):\n    ring_all_reduce = 1\nring_all_reduce")
+    view = run(shell, f'check("{EXERCISE}")')
+    assert view.result.passed
+    assert "lost" not in repr(view)
+
+
 def test_without_a_run_cell_the_saved_notebook_counts(
     shell: InteractiveShell, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

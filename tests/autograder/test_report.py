@@ -76,11 +76,12 @@ def test_a_page_escapes_everything_and_loads_nothing() -> None:
     assert "http" not in page.replace("http-equiv", "")
     for said in (f"ada {EVIL}", f"odd {EVIL}", f"On 3 ranks {EVIL}", f"lockstep check {EVIL}"):
         assert said in tags.text
-    assert "2 of 4 points" in tags.text
+    assert "not passed, 2 of 4 points" in tags.text
 
 
 def test_a_picture_comes_with_an_alternative_and_its_text() -> None:
-    tags = parse(report.fragment(result(), hint_offer="Stuck?"))
+    tags = parse(report.fragment(result(), note="A note.", hint_offer="Stuck?"))
+    assert tags.text.index("A note.") < tags.text.index("not passed yet") < tags.text.index("Stuck?")
     [image] = [attrs for tag, attrs in tags.tags if tag == "img"]
     assert "Timeline of the ranks" in (image["alt"] or "")
     assert "details" in {tag for tag, _ in tags.tags}
@@ -93,6 +94,7 @@ def test_a_graded_cell_shows_points_as_plain_text() -> None:
     assert set(bundle) == {"text/plain", "text/html"}
     assert bundle["text/plain"] == "2.0"
     assert "Too many bytes" in bundle["text/html"]
+    assert "not passed, 2 of 4 points" in bundle["text/html"]
 
 
 def test_the_text_twin_says_the_same_without_colour() -> None:

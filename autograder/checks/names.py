@@ -1,0 +1,69 @@
+"""The names that a cell binds, read from its text: nothing of the cell runs.
+
+A cell that is no valid Python still tells its functions, by the lines that begin with ``def``.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterable
+
+_DEF = re.compile(r"^(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
+_LIKENESS = 0.75  # as difflib counts it; below, two names are two names
+
+
+def top_level(source: str) -> set[str]:
+    """Functions, classes and variables that the cell binds outside of any function."""
+    tree = _tree(source)
+    if tree is None:
+        return set(_DEF.findall(source))
+    found: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(statement.name)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            found |= _stored(statement)
+    return found
+
+
+def defines(source: str, names: Iterable[str]) -> bool:
+    """Whether the cell binds one of ``names`` at its top level."""
+    return not top_level(source).isdisjoint(names)
+
+
+def similar(name: str, *sources: str, outside_functions: bool = False) -> str:
+    """The name in ``sources`` that looks most like ``name``, for "did you mean"; "" if none does."""
+    known: set[str] = set()
+    for source in sources:
+        known |= top_level(source) if outside_functions else _bound(source)
+    found = difflib.get_close_matches(name, sorted(known - {name}), n=1, cutoff=_LIKENESS)
+    return found[0] if found else ""
+
+
+def _bound(source: str) -> set[str]:
+    """Every name that the cell binds anywhere: also parameters, local variables and imports."""
+    tree = _tree(source)
+    if tree is None:
+        return set()
+    found = _stored(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+    return found
+
+
+def _stored(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _tree(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
