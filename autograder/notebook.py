@@ -110,11 +110,13 @@ def _find_cell(root: Path, course: course_file.Course, exercise_id: str) -> tupl
     for path in _notebook_paths(root, lab.id):
         if path.is_file():
             try:
-                found = exercise_cells(read(path), lab).cells.get(exercise_id)
+                found = exercise_cells(read(path), lab)
             except NotebookFileError:
                 continue
-            if found is not None:
-                return found, "The exercise cell was not run in this kernel: this is about the saved notebook."
+            if exercise_id in found.cells:
+                saved = "The exercise cell was not run in this kernel: this is about the saved notebook."
+                notes = [f"Note: {note}." for note in found.notes if note.startswith(f"{exercise_id}: ")]
+                return found.cells[exercise_id], " ".join([saved, *notes])
     return None, ""
 
 

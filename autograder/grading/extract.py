@@ -1,4 +1,5 @@
-"""Finding exercise cells in a notebook file that a student made: by grade_id, else by the ``# exercise:`` line.
+"""Finding exercise cells in a notebook file that a student made: by grade_id, by the ``# exercise:`` line,
+or, where neither is left, by the function that the exercise asks for.
 
 The file is untrusted JSON. Nothing in it is run here; outputs, markdown and metadata are never looked into beyond the
 few strings needed, and what is odd is said in ``notes`` instead of failing.
@@ -11,11 +12,13 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from autograder.course import Lab
+from autograder.checks import names
+from autograder.course import Exercise, Lab
 from autograder.errors import NotebookFileError
 
 MAX_BYTES = 50_000_000
 MAX_CELL_CHARACTERS = 200_000
+METADATA_LOST = "the cell's metadata is lost; it was found by its '# exercise:' line"
 _LINE = re.compile(r"#\s*exercise:\s*(\S+)\s*")
 
 
@@ -53,9 +56,8 @@ def exercise_cells(data: bytes, lab: Lab) -> Extracted:
     notes: list[str] = []
     cells: dict[str, str] = {}
     for exercise in lab.exercises:
-        by_id = [text for grade_id, text in sources if grade_id == exercise.name]
-        by_line = [text for _, text in sources if exercise_line(text) == exercise.id]
-        chosen = _choose(exercise.id, by_id, by_line, notes)
+        chosen, said = _choose(exercise, sources)
+        notes += [f"{exercise.id}: {text}" for text in said]
         if chosen is not None and len(chosen) > MAX_CELL_CHARACTERS:
             notes.append(f"{exercise.id}: the cell has {len(chosen)} characters and was not read")
         elif chosen is not None:
@@ -63,19 +65,37 @@ def exercise_cells(data: bytes, lab: Lab) -> Extracted:
     return Extracted(cells, notes)
 
 
-def _choose(exercise_id: str, by_id: list[str], by_line: list[str], notes: list[str]) -> str | None:
-    if not by_id and not by_line:
-        notes.append(f"{exercise_id}: no exercise cell was found")
-        return None
-    if not by_id:
-        notes.append(f"{exercise_id}: the cell's metadata is lost; it was found by its '# exercise:' line")
-    both = [text for text in by_id if text in by_line]
-    candidates = both or by_id or by_line
-    if len(candidates) > 1 and len(set(candidates)) > 1:
-        notes.append(f"{exercise_id}: {len(candidates)} different exercise cells; the last one counts")
-    elif len(candidates) > 1:
-        notes.append(f"{exercise_id}: the exercise cell is there {len(candidates)} times")
-    return candidates[-1]
+def needs_look(note: str) -> bool:
+    """Whether a person should look at what a note says. Other editors drop metadata; the line is as good."""
+    return not note.endswith(METADATA_LOST)
+
+
+def _choose(exercise: Exercise, sources: list[tuple[str, str]]) -> tuple[str | None, list[str]]:
+    """The cell that counts, and what is odd: both marks, then the metadata, then the line, then the function."""
+    by_id = [i for i, (grade_id, _) in enumerate(sources) if grade_id == exercise.name]
+    by_line = [i for i, (_, text) in enumerate(sources) if exercise_line(text) == exercise.id]
+    marked = [i for i in by_id if i in by_line] or by_id or by_line
+    if not marked:
+        return _unmarked(exercise, [text for _, text in sources])
+    chosen = marked[-1]
+    notes = [] if by_id else [METADATA_LOST]
+    copies = {chosen, *by_line, *(i for i in by_id if names.defines(sources[i][1], exercise.defines))}
+    if len(copies) > 1:
+        which = f"number {sorted(copies).index(chosen) + 1} (it has the metadata of the released cell)"
+        notes.append(f"{len(copies)} copies; {'the last one' if chosen == max(copies) else which} was graded")
+    return sources[chosen][1], notes
+
+
+def _unmarked(exercise: Exercise, texts: list[str]) -> tuple[str | None, list[str]]:
+    """The one cell that defines the exercise's function, where no cell has metadata or line."""
+    found = [text for text in texts if exercise_line(text) is None and names.defines(text, exercise.defines)]
+    function = " or ".join(exercise.defines)
+    lost = f"no cell has the line `# exercise: {exercise.id}`"
+    if not found:
+        return None, [f"no exercise cell was found: {lost} and none defines {function}"]
+    if len(found) > 1:
+        return None, [f"none was graded: {lost} and {len(found)} cells define {function}"]
+    return found[0], [f"{lost}; the one that defines {function} was graded"]
 
 
 def _code_cells(data: bytes) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ from typing import Any
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
+from autograder.checks import names
 from autograder.grading.extract import exercise_line
 
 MAX_SOURCE = 200_000  # characters
@@ -83,16 +84,18 @@ def _text(source: Any) -> str:
 def _owners(frame: Mapping[str, NotebookNode], cells: list[_Text]) -> dict[int, str]:
     """Which cell of the submission stands for which cell of the frame: {position: grade_id}.
 
-    Exercise cells go by the grader's own order (grade_id and `# exercise:` line, grade_id, line; the last copy counts),
-    so that the page shows the cell that was graded.
+    Exercise cells go by the grader's own order (grade_id and `# exercise:` line, grade_id, line, the only cell that
+    defines the function; the last copy counts), so that the page shows the cell that was graded.
     """
     by_line = {exercise_line(cell.source): name for name, cell in frame.items() if exercise_line(cell.source)}
+    by_function = _by_function({name: frame[name].source for name in by_line.values()}, cells)
     by_cell_id = {cell.get("id"): name for name, cell in frame.items()}
     by_source = {cell.source: name for name, cell in frame.items()}
     rules: tuple[Callable[[str, Mapping[str, Any]], str | None], ...] = (
         lambda text, cell: _grade_id(cell) if by_line.get(exercise_line(text)) == _grade_id(cell) else None,
         lambda text, cell: _grade_id(cell),
         lambda text, cell: by_line.get(exercise_line(text)),
+        lambda text, cell: by_function.get(text),
         lambda text, cell: by_cell_id.get(str(cell.get("id"))),
         lambda text, cell: by_source.get(text),
     )
@@ -106,6 +109,17 @@ def _owners(frame: Mapping[str, NotebookNode], cells: list[_Text]) -> dict[int, 
             if cell_type == "code" or frame[name].cell_type != "code":
                 owner[i] = name
     return owner
+
+
+def _by_function(exercises: Mapping[str, str], cells: list[_Text]) -> dict[str, str]:
+    """{text: grade_id} of cells without the line that define, alone, what the starter of an exercise defines."""
+    code = [text for cell_type, text, _ in cells if cell_type == "code" and exercise_line(text) is None]
+    found = {}
+    for name, starter in exercises.items():
+        defining = [text for text in code if names.defines(text, names.top_level(starter))]
+        if len(defining) == 1:
+            found[defining[0]] = name
+    return found
 
 
 def _in_frame(original: NotebookNode, source: str) -> NotebookNode:

@@ -30,8 +30,17 @@ FOUND = {
     "by grade_id": (notebook(("x = 1", None), (GOOD, "ring-all-reduce")), ""),
     "line lost": (notebook((GOOD.split("\n", 1)[1], "ring-all-reduce")), ""),
     "metadata lost": (notebook((GOOD, None)), "metadata is lost"),
-    "copied": (notebook((GOOD, "ring-all-reduce"), (GOOD, "ring-all-reduce")), "is there 2 times"),
-    "two versions": (notebook((cell("x"), "ring-all-reduce"), (GOOD, "ring-all-reduce")), "the last one counts"),
+    "copied": (notebook((GOOD, "ring-all-reduce"), (GOOD, "ring-all-reduce")), "2 copies; the last one was graded"),
+    "two versions": (notebook((cell("x"), "ring-all-reduce"), (GOOD, "ring-all-reduce")), "2 copies; the last one was graded"),
+    "copied by line": (notebook((cell("x"), None), (GOOD, None)), "2 copies; the last one was graded"),
+    "copy without metadata": (
+        notebook((GOOD, "ring-all-reduce"), (cell("x"), None)),
+        "2 copies; number 1 (it has the metadata of the released cell) was graded",
+    ),
+    "nothing but the function": (
+        notebook(("x = 1", None), (GOOD.split("\n", 1)[1], None)),
+        f"no cell has the line `# exercise: {EXERCISE}`; the one that defines ring_all_reduce was graded",
+    ),
     "id on another cell": (notebook(("x = 1", "ring-all-reduce"), (GOOD, "ring-all-reduce")), ""),
 }
 
@@ -41,8 +50,10 @@ def test_the_cell_is_found_and_what_is_odd_is_noted(case: str, built: Path) -> N
     data, note = FOUND[case]
     found = extract.exercise_cells(data, course.load(built).lab("lab2"))
     assert found.cells[EXERCISE].strip() in (GOOD.strip(), GOOD.split("\n", 1)[1].strip())
-    assert len(found.notes) == bool(note)
     assert note in "".join(found.notes)
+    assert [n for n in found.notes if extract.needs_look(n)] == (
+        [f"{EXERCISE}: {note}"] if note and note != "metadata is lost" else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +69,17 @@ def test_the_cell_is_found_and_what_is_odd_is_noted(case: str, built: Path) -> N
 def test_a_missing_cell_is_noted(data: bytes, built: Path) -> None:
     found = extract.exercise_cells(data, course.load(built).lab("lab2"))
     assert found.cells == {}
-    assert found.notes == [f"{EXERCISE}: no exercise cell was found"]
+    line = f"no cell has the line `# exercise: {EXERCISE}`"
+    assert found.notes == [f"{EXERCISE}: no exercise cell was found: {line} and none defines ring_all_reduce"]
+
+
+def test_of_several_cells_without_any_mark_none_is_graded(built: Path) -> None:
+    function = GOOD.split("\n", 1)[1]
+    found = extract.exercise_cells(notebook((function, None), (function, None)), course.load(built).lab("lab2"))
+    assert found.cells == {}
+    [note] = found.notes
+    assert note.endswith("2 cells define ring_all_reduce")
+    assert extract.needs_look(note)
 
 
 def test_a_huge_cell_is_not_read(built: Path) -> None:

@@ -41,6 +41,17 @@ def test_without_any_metadata_the_exercise_is_found_by_its_line() -> None:
     assert _named(_rebuilt(submitted))[EXERCISE].source == text
 
 
+def test_without_metadata_and_line_the_only_cell_with_the_function_is_the_exercise() -> None:
+    submitted = notebooks.reference()
+    text = "".join(cell(submitted, EXERCISE)["source"]).split("\n", 1)[1]
+    cell(submitted, EXERCISE)["source"] = text
+    for i, each in enumerate(submitted["cells"]):
+        each["metadata"], each["id"] = {}, f"other-{i}"
+    assert _named(_rebuilt(submitted))[EXERCISE].source == text
+    submitted["cells"].append(notebooks.code(text + "\n# again"))
+    assert _named(_rebuilt(submitted))[EXERCISE].source == cell(notebooks.released(), EXERCISE)["source"]
+
+
 def test_claims_of_the_submission_do_not_survive() -> None:
     rebuilt = _rebuilt(notebooks.hostile())
     assert all(c.outputs == [] for c in rebuilt.cells if c.cell_type == "code")
