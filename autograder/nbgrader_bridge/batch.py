@@ -14,6 +14,7 @@ from statistics import mean, median
 
 from autograder import report
 from autograder.errors import LabError
+from autograder.grading.extract import needs_look
 from autograder.nbgrader_bridge import intake, seal
 from autograder.nbgrader_bridge.folder import CourseFolder
 from autograder.nbgrader_bridge.intake import Submission
@@ -25,12 +26,23 @@ Say = Callable[[str, bool], None]  # text, end of line
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one submission. `result` is None without a seal; `problem` is "" when all went well."""
+    """What became of one submission. `result` is None without a seal.
+
+    `problem` is why somebody should look ("" when all went well), `notes` is what was odd about the file, and `failed`
+    says that there are no points which the submission deserves: it has to be graded again.
+    """
 
     student: str
     result: NotebookResult | None
     new: bool
     problem: str = ""
+    notes: tuple[str, ...] = ()
+    failed: bool = False
+
+    @property
+    def looks(self) -> list[str]:
+        """Everything that a person should look at."""
+        return [text for text in (self.problem, *self.notes) if text]
 
 
 def grade_all(
@@ -54,7 +66,7 @@ def grade_all(
         try:
             row = _grade(folder, pipeline, assignment, submission, again)
         except LabError as error:
-            row = Row(submission.student, None, new=True, problem=str(error))
+            row = Row(submission.student, None, new=True, problem=str(error), failed=True)
         say(_line(row), True)
         yield row
 
@@ -69,13 +81,14 @@ def _grade(folder: CourseFolder, pipeline: Pipeline, assignment: str, submission
     _write_report(folder, sealed)
     digest = seal.file_digest(folder, student, assignment)
     problem = submission.problem or seal.reason(sealed)
+    notes = tuple(note for note in sealed.result.notes if needs_look(note))
     if before == digest:
-        return Row(student, sealed.result, new=False, problem=problem)
+        return Row(student, sealed.result, False, problem, notes, sealed.broken)
     try:
         pipeline.autograde(assignment, student)
     except LabError as error:
-        problem = str(error)
-    return Row(student, sealed.result, new=True, problem=problem)
+        return Row(student, sealed.result, True, str(error), notes, failed=True)
+    return Row(student, sealed.result, True, problem, notes, sealed.broken)
 
 
 def _entered(folder: CourseFolder, student: str, assignment: str) -> str:
@@ -123,10 +136,10 @@ def _missed(result: NotebookResult) -> str:
 def summary(rows: list[Row], assignment: str) -> Iterable[str]:
     """The lines that stand below a grading: how many, how good, which parts were missed, what went wrong."""
     results = [row.result for row in rows if row.result]
-    problems = [row for row in rows if row.problem]
+    looks = [(row.student, text) for row in rows for text in row.looks]
     now = sum(row.new and row.result is not None for row in rows)
     unchanged = sum(not row.new for row in rows)
-    yield f"{len(rows)} submissions of {assignment}: {now} graded now, {unchanged} unchanged, " + (
+    yield f"{plural(len(rows), 'submission')} of {assignment}: {now} graded now, {unchanged} unchanged, " + (
         f"{len(rows) - now - unchanged} not graded"
     )
     if results:
@@ -136,9 +149,14 @@ def summary(rows: list[Row], assignment: str) -> Iterable[str]:
             f"lowest {min(points):g}, highest {max(points):g}"
         )
         yield from _parts(results)
-    if problems:
+    if looks:
         yield "needs a look:"
-        yield from (f"  {row.student}: {row.problem}" for row in problems)
+        yield from (f"  {student}: {text}" for student, text in looks)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 page`, `2 pages`."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def _parts(results: list[NotebookResult]) -> Iterable[str]:

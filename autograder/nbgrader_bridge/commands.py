@@ -50,11 +50,28 @@ def grade(
     SUBMISSIONS holds STUDENT.ipynb, STUDENT/lab2.ipynb or STUDENT/lab2/lab2.ipynb. Without it, the submissions that
     `lockstep nbgrader collect` brought in are graded. What is graded already and unchanged is not graded again.
 
-    Exit code: 0 all graded, 1 some need a look, 2 nothing could be done.
+    Exit code: 0 all graded, 1 some could not be graded or interrupted, 2 nothing could be done.
     """
+    try:
+        failed = _grade(submissions, course_dir, assignment, only, seed_file)
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted: the same command continues where it stopped.", err=True)
+        failed = True
+    except OSError as error:
+        place = error.filename or course_dir
+        raise BridgeError(f"{place} cannot be read or written: {error.strerror}. Nothing is lost.") from error
+    ctx.exit(1 if failed else 0)
+
+
+def _grade(
+    submissions: Path | None, course_dir: Path, assignment: str | None, only: str | None, seed_file: Path | None
+) -> bool:
+    """Grade and print; returns whether a submission could not be graded."""
     from autograder.nbgrader_bridge import batch, intake
 
     lab, folder = _lab(assignment), CourseFolder.at(course_dir, seed_file)
+    if folder.exists:
+        folder.check_writable()
     pipeline = _open(folder, lab)
     found = intake.find(submissions or folder.root / "submitted", lab)
     if only:
@@ -65,15 +82,15 @@ def grade(
     try:
         rows.extend(batch.grade_all(folder, pipeline, lab, found, _say, again=only is not None))
     except KeyboardInterrupt:
-        click.echo(f"\nInterrupted: {len(rows)} of {len(found)} are done. The same command continues.", err=True)
-        ctx.exit(1)
+        click.echo(f"\n{len(rows)} of {len(found)} are done.", err=True)
+        raise
     click.echo()
     for line in batch.summary(rows, lab):
         click.echo(line)
     where = "" if course_dir == DEFAULT_COURSE else f" --course {course_dir}"
     click.echo(f"reports: {folder.root / 'reports'}")
     click.echo(f"next: lockstep nbgrader feedback{where}, lockstep nbgrader export{where}")
-    ctx.exit(1 if any(row.problem for row in rows) else 0)
+    return any(row.failed for row in rows)
 
 
 @click.group()
@@ -132,10 +149,12 @@ def submit(course_dir: Path, assignment: str | None, student: str, home: Path) -
 @_ASSIGNMENT
 def collect(course_dir: Path, assignment: str | None) -> None:
     """Bring what students handed in into the course folder."""
+    from autograder.nbgrader_bridge.batch import plural
+
     lab, folder = _lab(assignment), CourseFolder.at(course_dir)
     _open(folder, lab).collect(lab)
     count = len(list(folder.root.glob(f"submitted/*/{lab}")))
-    click.echo(f"{lab}: {count} submissions in {folder.root / 'submitted'}. Next: lockstep grade")
+    click.echo(f"{lab}: {plural(count, 'submission')} in {folder.root / 'submitted'}. Next: lockstep grade")
 
 
 @nbgrader.command()
@@ -143,11 +162,18 @@ def collect(course_dir: Path, assignment: str | None) -> None:
 @_ASSIGNMENT
 def feedback(course_dir: Path, assignment: str | None) -> None:
     """Write the feedback pages and return them to everyone who handed in through the exchange."""
+    from autograder.nbgrader_bridge.batch import plural
+
     lab, folder = _lab(assignment), CourseFolder.at(course_dir)
     pipeline = _open(folder, lab)
     pipeline.feedback(lab)
     released = pipeline.release_feedback(lab)
-    click.echo(f"{lab}: feedback in {folder.root / 'feedback'}, {released} pages released to the exchange")
+    by_file = len(list(folder.root.glob(f"feedback/*/{lab}"))) - released
+    if released:
+        click.echo(f"{lab}: {plural(released, 'page')} released to the exchange")
+    if by_file:
+        where = folder.root / "feedback"
+        click.echo(f"{lab}: {plural(by_file, 'page')} in {where}, not sent: the submissions came as files")
 
 
 @nbgrader.command()

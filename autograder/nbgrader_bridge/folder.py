@@ -11,6 +11,7 @@ import hmac
 import os
 import re
 import secrets
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,16 @@ class CourseFolder:
         except OSError as error:
             raise BridgeError(f"The course folder {self.root} cannot be written: {error.strerror}.") from error
         return new
+
+    def check_writable(self) -> None:
+        """Raises BridgeError when grading could not write its results here."""
+        for place in (self.root, *(self.root / name for name in ("submitted", "sealed", "autograded", "reports"))):
+            if place.is_dir():
+                try:
+                    with tempfile.TemporaryFile(dir=place):
+                        pass
+                except OSError as error:
+                    raise BridgeError(f"The course folder cannot be written: {place}: {error.strerror}.") from error
 
     def _create_seed(self) -> None:
         # O_EXCL: an existing seed is never replaced, or results already given could not be explained any more.

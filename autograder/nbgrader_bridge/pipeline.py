@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import re
 import warnings
 from collections.abc import Iterator
 from copy import deepcopy
@@ -18,6 +19,8 @@ from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder, check_student_name
 
 COLUMNS = ("assignment", "student", "cell", "auto_score", "manual_score", "score", "max_score", "needs_manual_grade")
+
+_CLASS = re.compile(r"^[\w.]*(Error|Exception): ")  # the name of an exception's class before its message
 
 
 @contextlib.contextmanager
@@ -51,7 +54,11 @@ class Pipeline:
         self._step(f"{assignment} cannot be generated", self._api.generate_assignment, assignment)
 
     def release(self, assignment: str) -> None:
-        """Puts the student version into the exchange; an earlier release is replaced."""
+        """Puts the student version into the exchange; a release that is there already is left alone and said."""
+        settings = self._config
+        place = Path(settings.Exchange.root) / settings.CourseDirectory.course_id / "outbound" / assignment
+        if place.is_dir():
+            raise BridgeError(f"{assignment} is released already, in {place}. To release it anew, remove that folder.")
         self._step(f"{assignment} cannot be released", self._api.release_assignment, assignment)
 
     def fetch(self, assignment: str, student: str, into: Path) -> Path:
@@ -164,4 +171,4 @@ def _reason(log: str, error: str) -> str:
     ours = [line for line in lines if "BridgeError: " in line or "StaleSeal: " in line]
     if ours:
         return ours[0].split(": ", 1)[1]
-    return lines[-1].strip() if lines else "nbgrader gives no reason"
+    return _CLASS.sub("", lines[-1].strip()) if lines else "nbgrader gives no reason"

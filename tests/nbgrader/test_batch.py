@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 from autograder import grading
-from autograder.nbgrader_bridge import seal
+from autograder.nbgrader_bridge import intake, seal
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.pipeline import Pipeline
 from autograder.results import Finding, NotebookResult, Params
@@ -111,7 +112,7 @@ def test_one_student_can_be_graded_again(graded: Any, place: Path, lockstep: Loc
     path = place / "course/sealed/ana/lab2.json"
     before = path.read_bytes()
     result = _again(place, lockstep, "--only", "ana")
-    assert "1 submissions of lab2: 1 graded now, 0 unchanged" in result.output
+    assert "1 submission of lab2: 1 graded now, 0 unchanged" in result.output
     assert path.read_bytes() == before
     assert result.exit_code == 0
     unknown = _again(place, lockstep, "--only", "zoe")
@@ -136,7 +137,7 @@ def test_an_interrupted_grading_continues(
         patch.setattr(Pipeline, "autograde", interrupt)
         stopped = _again(place, lockstep)
     assert stopped.exit_code == 1
-    assert "Interrupted: 4 of 5 are done. The same command continues." in stopped.output
+    assert "4 of 5 are done.\n\nInterrupted: the same command continues where it stopped." in stopped.output
     lines = _lines(_again(place, lockstep).output)
     assert lines["ana"] == "0 / 12  (unchanged) Not started yet"
     assert lines["eve"] == "0 / 12  Not started yet"
@@ -206,5 +207,69 @@ def test_a_wait_for_the_deadline_needs_a_look(
         patch.setattr(grading, "grade_notebook", slow)
         result = _again(place, lockstep, "--only", "ana")
     assert "ana: Stopped at the deadline. If this machine was busy, grade it again: --only ana" in result.output
+    assert result.exit_code == 0
+    assert "Stopped at the deadline" not in _again(place, lockstep, "--only", "ana").output
+
+
+def test_a_broken_file_is_graded_and_what_is_odd_about_a_notebook_needs_a_look(
+    graded: Any, place: Path, lockstep: Lockstep
+) -> None:
+    broken = _again(place, lockstep, "--only", "ben")
+    assert "needs a look:\n  ben: the file is not a notebook" in broken.output
+    assert broken.exit_code == 0
+    odd = notebooks.released()
+    exercise = notebooks.cell(odd, notebooks.EXERCISE)
+    odd["cells"].append({**notebooks.code(exercise["source"]), "id": "copy"})
+    notebooks.write(place / "odd" / "ana.ipynb", odd)
+    exercise["source"], exercise["metadata"] = "def other(:", {}
+    odd["cells"].pop()
+    notebooks.write(place / "odd" / "eve.ipynb", odd)
+    result = lockstep("grade", place / "odd", "--course", place / "course")
+    assert "ana: lab2/ring-all-reduce: 2 copies; number 1 (it has the metadata" in result.output
+    assert "eve: lab2/ring-all-reduce: no exercise cell was found: no cell has the line" in result.output
+    assert result.exit_code == 0
+    assert "2 copies; number 1" in (place / "course/reports/ana/lab2.html").read_text()
+
+
+@pytest.mark.parametrize("where", ["before", "while grading"])
+def test_a_course_folder_that_cannot_be_written_is_one_sentence(
+    where: str, graded: Any, place: Path, lockstep: Lockstep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise PermissionError(13, "Permission denied", "the/file")
+
+    if where == "before":
+        monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    else:
+        monkeypatch.setattr(seal, "_store", refuse)
+    result = _again(place, lockstep, "--only", "ana")
+    assert isinstance(result.exception, BridgeError)  # the command line makes it one sentence and exit code 2
+    assert str(result.exception).endswith(
+        "course: Permission denied." if where == "before" else "written: Permission denied. Nothing is lost."
+    )
+
+
+def test_an_interruption_before_the_first_submission_is_said(
+    graded: Any, place: Path, lockstep: Lockstep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(intake, "find", interrupt)
+    result = _again(place, lockstep)
+    assert "the same command continues where it stopped" in result.output
+    assert "Aborted" not in result.output
     assert result.exit_code == 1
-    assert _again(place, lockstep, "--only", "ana").exit_code == 0
+
+
+def test_a_second_release_and_pages_that_are_not_sent_are_said(graded: Any, place: Path, lockstep: Lockstep) -> None:
+    course = place / "course"
+    assert lockstep("nbgrader", "release", "--course", course).exit_code == 0
+    again = lockstep("nbgrader", "release", "--course", course).exception
+    assert isinstance(again, BridgeError)
+    assert str(again).startswith("lab2 is released already, in ")
+    sent = lockstep("nbgrader", "feedback", "--course", course)
+    assert f"lab2: 4 pages in {course / 'feedback'}, not sent: the submissions came as files" in sent.output
+    page = (course / "feedback/ana/lab2/lab2.html").read_text()
+    assert "<p>Student: ana. Lab: lab2.</p>" in page
+    assert "not passed, 0 of 12 points" in page
