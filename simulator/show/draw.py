@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 
 from simulator.show import furniture, labels, legend, words
 from simulator.show.canvas import Box, Canvas
-from simulator.show.geometry import LEFT, WIDTH
+from simulator.show.geometry import LEFT, WIDTH, Geometry
 from simulator.show.lanes import KINDS
 from simulator.show.scene import Scene, lay_out
 from simulator.show.style import FAINT, INK, LANE, LOOKS, MUTED
+from simulator.show.totals import is_blank
 from simulator.trace import Trace
 
 SUBTITLE_COLUMNS = 126
@@ -28,6 +29,8 @@ def draw(trace: Trace, title: str, subtitle: str) -> Figure:
     """Draws a trace under a title; call it inside `simulator.show.canvas.settings()`."""
     lines = textwrap.wrap(subtitle, SUBTITLE_COLUMNS)
     provenance = textwrap.wrap(words.provenance(trace), PROVENANCE_COLUMNS)
+    if is_blank(trace):
+        return _blank(title, lines, provenance)
     scene = lay_out(trace, len(lines) + len(provenance))
     canvas = Canvas(WIDTH, scene.geometry.height)
     furniture.title(canvas, title, lines, provenance)
@@ -43,6 +46,13 @@ def draw(trace: Trace, title: str, subtitle: str) -> Figure:
     labels.bars(canvas, scene)
     furniture.break_marks(canvas, scene.axis, scene.geometry)
     legend.draw(canvas, scene.legend, scene.geometry)
+    return canvas.figure
+
+
+def _blank(title: str, lines: list[str], provenance: list[str]) -> Figure:
+    """Draws the title and the reading alone: lanes without anything in them would only puzzle."""
+    canvas = Canvas(WIDTH, Geometry(0, len(lines) + len(provenance), 0).top)
+    furniture.title(canvas, title, lines, provenance)
     return canvas.figure
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from simulator.show import units
+from simulator.show import units, words
 from simulator.show.axis import Piece, TimeAxis, nice_step
 from simulator.show.canvas import Box, Canvas, text_width
 from simulator.show.geometry import LEFT, LINE_H, PAD, TITLE_H, WIDTH, Geometry
 from simulator.show.style import FAINT, INK, MUTED
-from simulator.show.totals import totals
+from simulator.show.totals import RankTotals, totals
 from simulator.trace import Trace
 
 TITLE_PT = 11.5
@@ -15,9 +15,9 @@ TICK_PT = 62.0
 BREAK_PT = 14.0
 
 
-def title(canvas: Canvas, words: str, lines: list[str], provenance: list[str]) -> None:
+def title(canvas: Canvas, headline: str, lines: list[str], provenance: list[str]) -> None:
     """Writes the outcome, the reading and, smaller, what the run depends on."""
-    canvas.text(PAD, PAD + 6, words, size=TITLE_PT, bold=True)
+    canvas.text(PAD, PAD + 6, headline, size=TITLE_PT, bold=True)
     for index, line in enumerate(lines + provenance):
         is_reading = index < len(lines)
         size, colour = (8.2, INK) if is_reading else (6.4, MUTED)
@@ -64,9 +64,9 @@ def _ticks(piece: Piece, span: int, name: str, size: int, axis: TimeAxis, *, is_
 def _cut(canvas: Canvas, piece: Piece, y: float) -> None:
     x0, x1 = LEFT + piece.x0, LEFT + piece.x1
     canvas.lines([(x0, y, x1, y)], MUTED, width=0.9, z=6, style=(0, (2, 2)))
-    words = f"{units.duration(piece.t1 - piece.t0)} cut out, not to scale"
-    if text_width(words, 6.4) < x1 - x0 - 30:
-        canvas.text((x0 + x1) / 2, y + 9.5, words, size=6.4, colour=MUTED, align="center")
+    said = f"{units.duration(piece.t1 - piece.t0)} cut out, not to scale"
+    if text_width(said, 6.4) < x1 - x0 - 30:
+        canvas.text((x0 + x1) / 2, y + 9.5, said, size=6.4, colour=MUTED, align="center")
     else:
         canvas.text((x0 + x1) / 2, y - 5, units.duration(piece.t1 - piece.t0), size=5.8, colour=MUTED, align="center")
 
@@ -93,15 +93,34 @@ def break_marks(canvas: Canvas, axis: TimeAxis, geometry: Geometry) -> None:
 
 
 def totals_column(canvas: Canvas, trace: Trace, geometry: Geometry) -> None:
-    """Writes each rank's shares of compute, waiting and transfer, in percent of its time before it got stuck."""
-    columns = [WIDTH - PAD - 76, WIDTH - PAD - 38, WIDTH - PAD]
+    """Writes each rank's shares of compute, waiting and transfer; their times, and that stuck, where a rank got stuck.
+
+    Beside hours in a failed operation, shares of the time before it would tell nothing, or the wrong thing.
+    """
+    counted = totals(trace)
+    is_any_stuck = any(of_rank.is_stuck for of_rank in counted)
+    names = ("compute", "waiting", "transfer", *(["stuck"] if is_any_stuck else []))
+    apart, name_size, size = (30, 5.6, 6.0) if is_any_stuck else (38, 6.2, 7.4)
+    size = min(size, 6.4) if geometry.has_small_lanes else size
     y = geometry.top + (-3 if geometry.has_small_lanes else 4)
-    for x, name in zip(columns, ("compute", "waiting", "transfer"), strict=True):
-        canvas.text(x, y, name, size=6.2, colour=MUTED, align="right")
-    for of_rank in totals(trace):
+    columns = [WIDTH - PAD - apart * index for index in reversed(range(len(names)))]
+    for x, name in zip(columns, names, strict=True):
+        canvas.text(x, y, name, size=name_size, colour=MUTED, align="right")
+    for of_rank in counted:
         top, bottom = geometry.lane(of_rank.rank)
-        shares = (of_rank.compute_ns, of_rank.waiting_ns, of_rank.transfer_ns)
-        for x, part in zip(columns, shares, strict=True):
-            whole = of_rank.counted_ns
-            share = f"{100 * part / whole:.0f} %" if whole else "-"
-            canvas.text(x, (top + bottom) / 2, share, size=6.4 if geometry.has_small_lanes else 7.4, align="right")
+        cells = [*_times(of_rank), words.stuck(of_rank)] if is_any_stuck else _shares(of_rank)
+        for x, cell in zip(columns, cells, strict=True):
+            canvas.text(x, (top + bottom) / 2, cell, size=size, align="right")
+
+
+def _parts(of_rank: RankTotals) -> tuple[int, ...]:
+    return of_rank.compute_ns, of_rank.waiting_ns, of_rank.transfer_ns
+
+
+def _times(of_rank: RankTotals) -> list[str]:
+    return [units.duration(part) if part else "-" for part in _parts(of_rank)]
+
+
+def _shares(of_rank: RankTotals) -> list[str]:
+    whole = of_rank.counted_ns
+    return [f"{100 * part / whole:.0f} %" if whole else "-" for part in _parts(of_rank)]

@@ -8,16 +8,17 @@ from simulator.show import furniture, units, words
 from simulator.show.bars import Bar
 from simulator.show.canvas import Box, Canvas, text_width
 from simulator.show.geometry import LEFT
-from simulator.show.lanes import Stretch, is_open
+from simulator.show.lanes import Stretch
 from simulator.show.reading import late_ranks
 from simulator.show.scene import FaultPoint, Scene
 from simulator.show.style import ALARM, INK, LANE, LOOKS, MARKS, MUTED
+from simulator.show.totals import is_open
 from simulator.trace import Event
 
 MAX_BAR_LABELS = 96
 """Labels on bars, shared evenly among the lanes."""
 
-EXITS = {"done": "returned", "error": "raised an error"}
+EXITS = {"done": "returned", **words.WENT_WRONG}
 
 
 def faults(canvas: Canvas, scene: Scene) -> None:
@@ -95,7 +96,7 @@ def exits(canvas: Canvas, scene: Scene) -> None:
             continue
         top, bottom = scene.geometry.lane(rank)
         name, x = EXITS[leave.status], scene.x(leave.issue_ns) + 6
-        raised, y = leave.status == "error", (top + bottom) / 2
+        raised, y = leave.status != "done", (top + bottom) / 2
         size = 5.8 if scene.geometry.has_small_lanes else 7.0
         width = text_width(name, size, bold=raised)
         if x + width < scene.edge:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.show.totals import has_failed
+from simulator.show.totals import has_failed, is_open
 
 if TYPE_CHECKING:
     from simulator.trace import Event
@@ -34,11 +34,6 @@ def stretches(events: Iterable[Event]) -> list[Stretch]:
     """Returns the stretches of one rank's events, in the order of their start."""
     found = [stretch for event in events for stretch in _of_event(event)]
     return sorted(found, key=lambda stretch: (stretch.t0, stretch.event.n))
-
-
-def is_open(event: Event) -> bool:
-    """Says whether an operation did not end well: it failed, or was issued and never finished."""
-    return has_failed(event) or (event.is_communication and event.status == "pending")
 
 
 def _of_event(event: Event) -> Iterator[Stretch]:

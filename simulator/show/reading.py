@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from simulator.show import units, words
-from simulator.show.lanes import is_open
-from simulator.show.totals import totals, world_size
+from simulator.show.totals import is_blank, is_open, totals, world_size
 
 if TYPE_CHECKING:
     from simulator.trace import Event, Trace
@@ -23,18 +22,26 @@ NOTICEABLE = 0.01
 def reading(trace: Trace) -> str:
     """Returns one sentence about a trace, without a capital letter or a full stop."""
     if not trace.events:
-        return "nothing happened: the trace has no events"
+        return "nothing happened: the trace has no events, so there is nothing to draw"
     open_events = [event for event in trace.events if is_open(event)]
-    raised = any(event.op == "exit" and event.status == "error" for event in trace.events)
-    return _failures(trace, open_events) if open_events or raised else _waiting(trace)
+    failures = _failures(trace, open_events) if open_events or any(map(_went_wrong, trace.events)) else ""
+    if is_blank(trace):
+        return "; ".join(filter(None, [failures, "no rank communicated, so there is nothing to draw"]))
+    return failures or _waiting(trace)
+
+
+def _went_wrong(event: Event) -> bool:
+    """Says whether a rank ended by itself, and not well."""
+    return event.op == "exit" and event.status in words.WENT_WRONG
 
 
 def _failures(trace: Trace, open_events: list[Event]) -> str:
     killed = [event for event in trace.events if event.op == "kill"]
     sentences = [f"rank {event.rank} was {words.fault(trace, event)}" for event in killed]
     stuck = {event.rank for event in open_events}
-    raised = sorted({e.rank for e in trace.events if e.op == "exit" and e.status == "error"} - stuck)
-    sentences += [f"{units.ranks(raised)} raised an error"] if raised else []
+    for status, said in words.WENT_WRONG.items():
+        ranks = sorted({e.rank for e in trace.events if e.op == "exit" and e.status == status} - stuck)
+        sentences += [f"{units.ranks(ranks)} {said}"] if ranks else []
     collectives = [event for event in open_events if event.is_collective]
     keys = dict.fromkeys((event.group, event.seq) for event in collectives)
     sentences += [_collective(trace, [e for e in collectives if (e.group, e.seq) == key]) for key in keys]
@@ -49,8 +56,9 @@ def _collective(trace: Trace, group: list[Event]) -> str:
         calls: dict[str, list[int]] = {}
         for event in group:
             calls.setdefault(_call(event, group), []).append(event.rank)
-        told = " but ".join(f"{units.ranks(ranks)} called {call}" for call, ranks in _rarest_first(calls))
-        return f"the calls of collective #{group[0].seq} do not match: {told}"
+        told = ", ".join(f"{call} on {units.ranks(ranks)}" for call, ranks in _rarest_first(calls))
+        same = f"{group[0].label} on every rank, but " if len({event.op for event in group}) == 1 else ""
+        return f"the calls of collective #{group[0].seq} do not match: {same}{told}"
     first = group[0]
     stuck = [event.rank for event in group]
     verb = {"timeout": "timed out in", "lost": "lost a peer in"}.get(first.status, "never finished")
@@ -63,8 +71,7 @@ def _rarest_first(calls: dict[str, list[int]]) -> list[tuple[str, list[int]]]:
 
 
 def _call(event: Event, group: list[Event]) -> str:
-    """Names a call with as much detail as is needed to tell it from the other calls."""
-    name = event.label
+    """Names what tells a call from the other calls: its operation or, where that is the same, a detail."""
     details = {
         "reduce": event.reduce,
         "shapes": ", ".join(str(list(shape)) for shape in event.shapes),
@@ -72,11 +79,11 @@ def _call(event: Event, group: list[Event]) -> str:
         "root": str(event.peer),
     }
     if len({other.op for other in group}) > 1:
-        return name
+        return event.label
     for attribute, said in (("reduce", "reduce"), ("shapes", "shapes"), ("dtype", "dtype"), ("peer", "root")):
         if len({getattr(other, attribute) for other in group}) > 1:
-            return f"{name} with {said} {details[said]}"
-    return name
+            return f"{said} {details[said]}"
+    return event.label
 
 
 def _absent(trace: Trace, failed: Event) -> str:
@@ -89,7 +96,7 @@ def _absent(trace: Trace, failed: Event) -> str:
         for e in trace.events
         if e.is_collective and (e.group, e.seq) == (failed.group, failed.seq) and e.status != "skipped"
     }
-    told = {e.rank for e in trace.events if e.op == "kill" or (e.op == "exit" and e.status == "error")}
+    told = {e.rank for e in trace.events if e.op == "kill" or _went_wrong(e)}
     missing = sorted(members - called - told)
     if not missing:
         return ""
@@ -102,14 +109,20 @@ def _point_to_point(trace: Trace, failed: list[Event]) -> list[str]:
     if len({event.rank for event in failed}) == world_size(trace) > 1 and len({event.op for event in failed}) == 1:
         waits, nobody = ("receive", "sends") if failed[0].op == "recv" else ("send", "receives")
         return [f"every rank waits to {waits} and none {nobody}"]
-    return [
+    pairs = sorted({(min(e.rank, e.peer), max(e.rank, e.peer)) for e in failed if e.status == "mismatch"})
+    between = " and between ".join(units.ranks(pair) for pair in pairs)
+    what, do = ("messages", "do") if len(pairs) > 1 else ("message", "does")
+    return [f"the {what} between {between} {do} not fit"] * bool(pairs) + [
         f"rank {event.rank}: {event.label} " + {"lost": "lost its peer"}.get(event.status, words.status(event))
         for event in failed
+        if event.status != "mismatch"
     ]
 
 
 def _waiting(trace: Trace) -> str:
     """Names the operation that cost the most waiting, and who was late at it."""
+    if not any(event.is_communication for event in trace.events):
+        return "no rank communicated"
     counted = totals(trace)
     waited, whole = sum(t.waiting_ns for t in counted), sum(t.counted_ns for t in counted)
     if waited <= NOTICEABLE * whole:

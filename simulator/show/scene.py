@@ -8,9 +8,9 @@ from simulator.show import legend
 from simulator.show.axis import TimeAxis, build_axis
 from simulator.show.bars import Bar, bars
 from simulator.show.geometry import LEFT, RIGHT, WIDTH, Geometry
-from simulator.show.lanes import Stretch, is_open, messages, stretches
+from simulator.show.lanes import Stretch, messages, stretches
 from simulator.show.style import MARKS
-from simulator.show.totals import by_rank
+from simulator.show.totals import by_rank, is_open
 from simulator.trace import Event, Trace
 
 MAX_ARROWS = 60

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.show import units, words
-from simulator.show.lanes import is_open
 from simulator.show.reading import reading, waiting_ns
-from simulator.show.totals import FAULTS, totals
+from simulator.show.totals import FAULTS, is_blank, is_open, totals
 
 if TYPE_CHECKING:
     from simulator.trace import Event, Trace
@@ -21,7 +20,8 @@ def text(trace: Trace, outcome_name: str) -> str:
     provenance = words.provenance(trace)
     lines = [f"{words.headline(trace, outcome_name)} (clocks are virtual)"]
     lines += [provenance] if provenance else []
-    lines += ["", *_totals(trace), "", *_operations(trace), "", f"Reading: {reading(trace)}."]
+    lines += [] if is_blank(trace) else ["", *_totals(trace), "", *_operations(trace)]
+    lines += ["", f"Reading: {reading(trace)}."]
     return "\n".join(lines)
 
 
@@ -31,14 +31,17 @@ def alternative(trace: Trace, outcome_name: str) -> str:
 
 
 def _totals(trace: Trace) -> list[str]:
+    """The table of totals; shares of the time only where no rank was stuck, because they would hide it."""
+    counted = totals(trace)
+    is_any_stuck = any(of.is_stuck for of in counted)
     rows = [["", "compute", "waiting", "transfer", "overlapped", "stuck"]]
-    for of in totals(trace):
-        whole = of.counted_ns
+    for of in counted:
         parts = (of.compute_ns, of.waiting_ns, of.transfer_ns)
-        cells = [f"{units.duration(part)} ({units.percent(part, whole)})" for part in parts]
-        rows.append([f"rank {of.rank}", *cells, units.duration(of.overlapped_ns), units.duration(of.stuck_ns)])
-    for column, attribute in ((5, "stuck_ns"), (4, "overlapped_ns")):
-        if not any(getattr(of, attribute) for of in totals(trace)):
+        shares = ["" if is_any_stuck else f" ({units.percent(part, of.counted_ns)})" for part in parts]
+        cells = [units.duration(part) + share for part, share in zip(parts, shares, strict=True)]
+        rows.append([f"rank {of.rank}", *cells, units.duration(of.overlapped_ns), words.stuck(of)])
+    for column, is_needed in ((5, is_any_stuck), (4, any(of.overlapped_ns for of in counted))):
+        if not is_needed:
             for row in rows:
                 del row[column]
     return _aligned(rows)
@@ -46,8 +49,6 @@ def _totals(trace: Trace) -> list[str]:
 
 def _operations(trace: Trace) -> list[str]:
     shown = [event for event in trace.events if event.is_communication or event.op in ("compute", *FAULTS)]
-    if not shown:
-        return ["No operations."]
     keep = _kept(shown)
     rows = [["at", "rank", "step", "operation", "waited", "took", "ended"]]
     gaps: dict[int, int] = {}

@@ -19,7 +19,10 @@ FAULTS = frozenset({"kill", "slow", "skip_collective"})
 
 @dataclass(frozen=True, slots=True)
 class RankTotals:
-    """Virtual nanoseconds of one rank; ``elapsed_ns`` is when its last event ended."""
+    """Virtual nanoseconds of one rank; ``elapsed_ns`` is when its last event ended.
+
+    ``is_stuck``: the rank was blocked in an operation that failed or, where ``stuck_ns`` is 0, has no recorded end.
+    """
 
     rank: int
     compute_ns: int = 0
@@ -28,6 +31,7 @@ class RankTotals:
     overlapped_ns: int = 0
     stuck_ns: int = 0
     elapsed_ns: int = 0
+    is_stuck: bool = False
 
     @property
     def counted_ns(self) -> int:
@@ -43,6 +47,16 @@ class RankTotals:
 def has_failed(event: Event) -> bool:
     """Says whether an operation ended in a failure that its rank saw."""
     return event.is_communication and event.status in FAILED
+
+
+def is_open(event: Event) -> bool:
+    """Says whether an operation did not end well: it failed, or was issued and never finished."""
+    return has_failed(event) or (event.is_communication and event.status == "pending")
+
+
+def is_blank(trace: Trace) -> bool:
+    """Says whether a trace has nothing to draw: no communication, no work that takes time, no fault."""
+    return not any(e.is_communication or e.op in FAULTS or (e.op == "compute" and e.end_ns > e.start_ns) for e in trace)
 
 
 def split(event: Event) -> tuple[int, int, int]:
@@ -64,18 +78,20 @@ def last_ns(event: Event) -> int:
 def rank_totals(events: Iterable[Event], rank: int) -> RankTotals:
     """Adds up the events of one rank; events of other ranks are ignored."""
     compute = waiting = transfer = overlapped = stuck = elapsed = 0
+    is_stuck = False
     for event in events:
         if event.rank != rank:
             continue
         elapsed = max(elapsed, last_ns(event))
         if event.op == "compute" and event.end_ns >= 0:
             compute += event.end_ns - event.start_ns
-        elif has_failed(event):
+        elif is_open(event):
+            is_stuck = is_stuck or (event.wait_ns >= 0 and (event.status != "mismatch" or event.end_ns > event.wait_ns))
             stuck += event.end_ns - event.wait_ns if event.end_ns >= 0 and event.wait_ns >= 0 else 0
         elif event.is_communication:
             parts = split(event)
             waiting, transfer, overlapped = waiting + parts[0], transfer + parts[1], overlapped + parts[2]
-    return RankTotals(rank, compute, waiting, transfer, overlapped, stuck, elapsed)
+    return RankTotals(rank, compute, waiting, transfer, overlapped, stuck, elapsed, is_stuck)
 
 
 def world_size(trace: Trace) -> int:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from simulator.faults import FaultPlan
 from simulator.show import units
-from simulator.show.totals import last_ns, world_size
+from simulator.show.totals import RankTotals, last_ns, world_size
 from simulator.trace import Event, Trace
 
 STATUS_WORDS = {"mismatch": "mismatch", "lost": "peer lost", "pending": "never finished", "skipped": "skipped"}
+WENT_WRONG = {"error": "raised an error", "crashed": "ended without a word", "spinning": "made no progress"}
+"""How a rank may end by itself before its function returned."""
 
 
 def step(event: Event) -> str:
@@ -50,6 +52,13 @@ def slow_factor(trace: Trace, rank: int) -> str:
     """Returns the factor by which the plan in the trace's header slows a rank, or nothing."""
     plan = FaultPlan.parse(str(trace.header.get("faults", "")))
     return "".join(f" \N{MULTIPLICATION SIGN}{fault.factor:g}" for fault in plan.of_rank(rank) if fault.kind == "slow")
+
+
+def stuck(of_rank: RankTotals) -> str:
+    """Says for how long a rank was stuck in operations that failed."""
+    if not of_rank.is_stuck:
+        return "-"
+    return units.duration(of_rank.stuck_ns) if of_rank.stuck_ns else "no end"
 
 
 def headline(trace: Trace, outcome_name: str) -> str:

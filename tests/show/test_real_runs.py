@@ -6,7 +6,7 @@ import pytest
 
 import simulator
 from simulator.show import timeline, totals
-from simulator.show.lanes import is_open
+from simulator.show.totals import is_open
 
 
 def train(steps: int) -> None:

@@ -174,7 +174,56 @@ def test_traces_without_events_and_with_one_rank_are_shown() -> None:
     for world_size in (0, 1, 3):
         shown = timeline(Trace({"world_size": world_size}, []))
         assert ET.fromstring(shown.svg()).tag == f"{SVG}svg"
-        assert "No operations." in shown.text()
+        assert "there is nothing to draw." in shown.text()
+        assert not any(name.startswith("lane-") for name in ids_of(shown.svg()))
+
+
+def test_a_run_without_communication_says_so_instead_of_drawing_empty_lanes() -> None:
+    b = Builder(4)
+    for rank in range(4):
+        b.moment(rank, "exit", status="done")
+    shown = timeline(b.trace())
+    said = "o rank communicated, so there is nothing to draw."
+    assert shown.text().endswith(f"Reading: n{said}")
+    assert "compute" not in shown.text()
+    assert f"N{said}" in words_of(shown.svg())
+    assert "rank 0" not in words_of(shown.svg())
+    b.compute(0, 1000)
+    assert "lane-rank-0" in ids_of(timeline(b.trace()).svg())
+    assert "Reading: no rank communicated." in timeline(b.trace()).text()
+
+
+def test_a_rank_without_progress_is_named() -> None:
+    b = Builder(2, "NoProgress")
+    b.moment(1, "exit", status="spinning")
+    assert "Reading: rank 1 made no progress; no rank communicated" in timeline(b.trace()).text()
+    b.fail(0, "all_reduce", "lost", 1000)
+    assert timeline(b.trace()).text().endswith("rank 1 made no progress; rank 0 lost a peer in all_reduce #0.")
+
+
+def test_calls_that_do_not_match_are_named_once() -> None:
+    b = Builder(3, "CollectiveMismatch")
+    for rank in range(3):
+        b.fail(rank, "all_reduce", "mismatch", 0, shapes=((min(rank, 1) + 2,),))
+    said = timeline(b.trace()).text().splitlines()[-1]
+    assert said.endswith(
+        "do not match: all_reduce #0 on every rank, but shapes [2] on rank 0, shapes [3] on ranks 1 and 2."
+    )
+    b = Builder(2, "CollectiveMismatch")
+    b.fail(0, "send", "mismatch", 0, peer=1)
+    b.fail(1, "recv", "mismatch", 0, peer=0)
+    assert timeline(b.trace()).text().endswith("Reading: the message between ranks 0 and 1 does not fit.")
+
+
+def test_where_a_rank_is_stuck_times_take_the_place_of_shares() -> None:
+    svg, lines = timeline(hang()).svg(), timeline(hang()).text().splitlines()
+    (of_rank_0,) = [line for line in lines if line.startswith("rank 0 ")]
+    assert of_rank_0.split() == ["rank", "0", "20", "µs", "0", "ns", "0", "ns", "1,800", "s"]
+    assert [line.split()[-1] for line in lines if line.startswith("rank 2 ")] == ["-"]
+    assert words_of(svg).count("1,800 s") == 2
+    assert "stuck" in words_of(svg)
+    assert not any("%" in said for said in [*words_of(svg), *lines])
+    assert "no end" in words_of(timeline(kill()).svg())
 
 
 def test_an_operation_that_was_never_waited_for_is_shown_as_pending() -> None:

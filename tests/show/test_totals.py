@@ -95,7 +95,7 @@ def test_reading_sets_calls_that_do_not_match_side_by_side() -> None:
     for rank, shape in enumerate(((2, 2), (2, 3), (2, 2))):
         b.fail(rank, "all_reduce", "mismatch", 0, shapes=(shape,))
     said = reading(b.trace())
-    assert "rank 1 called all_reduce #0 with shapes [2, 3] but ranks 0 and 2 called" in said
+    assert "all_reduce #0 on every rank, but shapes [2, 3] on rank 1, shapes [2, 2] on ranks 0 and 2" in said
 
 
 def test_reading_of_ranks_that_all_receive() -> None:
@@ -110,4 +110,6 @@ def test_reading_of_a_trace_without_waiting_and_without_events() -> None:
     assert "no events" in reading(b.trace())
     b.compute(0, 100)
     b.compute(1, 100)
+    assert reading(b.trace()) == "no rank communicated"
+    b.collective("all_reduce", 100)
     assert reading(b.trace()).startswith("no rank waited noticeably")
