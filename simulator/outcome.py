@@ -168,9 +168,12 @@ def _exit_text(code: int | None) -> str:
 
 
 def _completed_text(reports: Sequence[RankReport], trace: Trace) -> str:
-    killed = [str(rank) for rank, report in enumerate(reports) if report.why == "killed"]
-    lost = f" Rank {', '.join(killed)} was killed by the plan; the others finished without it." if killed else ""
-    return f"{len(reports)} ranks finished after {trace.end_ns / 1e6:,.3f} virtual ms.{lost}"
+    killed = [rank for rank, report in enumerate(reports) if report.why == "killed"]
+    was, it = ("was", "it") if len(killed) == 1 else ("were", "them")
+    who = ranks_text(killed).capitalize() if killed else ""
+    lost = f" {who} {was} killed by the plan; the others finished without {it}." if killed else ""
+    ranks = "1 rank" if len(reports) == 1 else f"{len(reports)} ranks"
+    return f"{ranks} finished after {trace.end_ns / 1e6:,.3f} virtual ms.{lost}"
 
 
 def tape(trace: Trace) -> str:

@@ -78,8 +78,9 @@ class Run:
         """One paragraph: what was run, and which of it is modelled."""
         h = self.trace.header
         plan = f"faults {h['faults']}" if h["faults"] else "no faults"
+        ranks = "1 rank" if h["world_size"] == 1 else f"{h['world_size']} ranks"
         return (
-            f"{h['world_size']} ranks: real processes and gloo collectives (torch {h['torch']}); clocks are virtual, "
+            f"{ranks}: real processes and gloo collectives (torch {h['torch']}); clocks are virtual, "
             f"as of a cluster of {h['cluster']}; seed {h['seed']}, {plan}, {h['reduction']} reduction; "
             f"trace digest {self.trace.digest[:12]}"
         )

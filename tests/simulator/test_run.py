@@ -153,3 +153,9 @@ def test_header_says_what_is_modelled():
     header = simulator.run(programs.train, 2, faults="slow(rank=0, factor=2)", echo=False).header
     assert "clocks are virtual" in header
     assert "slow(rank=0, factor=2)" in header
+
+
+def test_a_single_rank_is_told_in_the_singular():
+    run = simulator.run(programs.all_reduce_rank, 1, echo=False)
+    assert run.outcome.text.startswith("1 rank finished after")
+    assert run.header.startswith("1 rank: real processes")
