@@ -38,7 +38,7 @@ WRONG = {
         "lab3",
     ),
     "too short": ("state: preview", "state: ready", "a ready lab takes 65 to 90", "15 minutes"),
-    "deadline": ("deadline_s: 300", "deadline_s: 0", "deadline_s must be above 0", ""),
+    "deadline": ("deadline_s: 60", "deadline_s: 0", "deadline_s must be above 0", ""),
     "version": ("format_version: 1", "format_version: 2", "format_version", "2"),
 }
 
