@@ -43,7 +43,7 @@ def _lost_peer(tapes: Tapes) -> Finding | None:
 
 
 def _gone(ranks: tuple[int, ...]) -> str:
-    return f"{ranks_text(ranks)} stopped, and its peers lost the connection"
+    return f"{ranks_text(ranks)} stopped, and the peers lost the connection"
 
 
 def _death(tapes: Tapes, rank: int) -> Event | None:
@@ -66,7 +66,7 @@ def _failures(tapes: Tapes) -> list[Event]:
 
 def _words(tapes: Tapes, end: Event) -> str:
     step = f" at step {end.step}" if end.step >= 0 else ""
-    return _WORDS.get(end.status, "stops in the middle of its work") + step
+    return _WORDS.get(end.status, "fell silent without having finished") + step
 
 
 def missed_rendezvous(tapes: Tapes) -> Finding | None:

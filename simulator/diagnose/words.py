@@ -48,12 +48,13 @@ def _what(found: Finding) -> str:
         case d.BRANCH:
             return f"Only {ranks_text(found.ranks)} come{'' if plural else 's'} to this call{where}: {said}."
         case d.UNEVEN:
-            return f"A loop ends earlier on some ranks than on others{where}; odd: {ranks_text(found.ranks)}. {said}."
+            return f"A loop ends earlier on some ranks than on others{where}: {said}. {_odd(found)}"
         case d.SWAPPED:
             return f"Suspicion: {ranks_text(found.ranks)} may have swapped two calls{where}: {said}."
         case d.GROUP if not any(e.is_communication for e in found.calls):
             waiting = ranks_text(e.rank for e in found.calls).capitalize()
-            return f"{waiting} wait for a new group that {ranks_text(found.ranks)} never came to: {said}."
+            wait = "waits" if len(found.calls) == 1 else "wait"
+            return f"{waiting} {wait} for a new group that {ranks_text(found.ranks)} never came to: {said}."
         case d.GROUP:
             return f"{who} called on another process group than the others{where}: {said}."
         case d.DEAD:
@@ -63,7 +64,7 @@ def _what(found: Finding) -> str:
             verb = "take" if plural else "takes"
             return f"{who} {verb} {found.why} for own work as the others, round after round, and they wait."
         case d.DEADLOCK_GROUPS:
-            return f"The ranks wait for each other in different groups: {said}. Odd: {ranks_text(found.ranks)}."
+            return f"The ranks wait for each other in different groups: {said}. {_odd(found)}"
         case d.DEADLOCK_P2P:
             tags = f" ({found.why})" if found.why else ""
             return f"{who} wait for each other: {said}{tags}."
@@ -77,6 +78,14 @@ _ASPECT = {
     d.REDUCE_OP: "reduce op",
     d.ROOT: "source or destination",
 }
+
+
+def _odd(found: Finding) -> str:
+    """A sentence that names the culprits where the calls alone do not."""
+    who = ranks_text(found.ranks).capitalize()
+    if found.is_tie:
+        return f"{who} {'are' if len(found.ranks) > 1 else 'is'} involved."
+    return f"{who} {'are the odd ones' if len(found.ranks) > 1 else 'is the odd one'} out."
 
 
 def _who(found: Finding) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
 
 import pytest
@@ -36,6 +37,7 @@ def test_outcome_class_and_culprits(case: Case) -> None:
     for rank in case.ranks:
         assert str(rank) in found.text
     assert found.text.endswith(found.advice)
+    assert not re.search(r"[.] [a-z]|Rank \d+ (wait|make|differ|take|are)\b", found.text), found.text
 
 
 @every_case
