@@ -1,11 +1,12 @@
 """``lockstep run``, ``diagnose`` and ``trace``: the simulator from a terminal.
 
 Exit codes: 0 completed, nothing wrong, or the same; 1 the run failed, something is wrong, or traces differ; 2 unusable
-input; 3 inconclusive (a fault of the plan never acted).
+input; 3 inconclusive (a fault of the plan never acted); 130 interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
 
+import shlex
 import sys
 import textwrap
 from functools import partial
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from simulator.cluster import PRESETS
 from simulator.errors import SimulatorError, UsageError
@@ -26,7 +28,7 @@ _RESULT_LENGTH = 200  # characters of a rank's result that are shown
 
 
 class Command(click.Command):
-    """A command whose unusable input is one sentence and exit code 2."""
+    """A command whose unusable input is one sentence and exit code 2; so is Ctrl-C, with exit code 130."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -37,6 +39,9 @@ class Command(click.Command):
             if error.filename is None:
                 raise
             click.echo(f"lockstep: cannot write {error.filename}: {error.strerror}", err=True)
+        except KeyboardInterrupt as interrupt:
+            click.echo(f"\nlockstep: {interrupt or 'interrupted'}", err=True)
+            ctx.exit(130)
         ctx.exit(2)
 
 
@@ -114,7 +119,7 @@ def run(program: str, ranks: int, twice: bool, save: Path | None, timeline: Path
     from simulator.twice import run_again
 
     function = program_file.load(program)
-    result = simulate(function, ranks, **options)
+    result = simulate(function, ranks, **options, replay=_command(program, ranks, options))
     _tell(result)
     found: TraceDiff | None = None
     if twice:
@@ -125,6 +130,17 @@ def run(program: str, ranks: int, twice: bool, save: Path | None, timeline: Path
     if timeline:
         _draw(result.trace, timeline)
     sys.exit(1 if result.outcome.name != "Completed" or found else 3 if result.inconclusive else 0)
+
+
+def _command(program: str, ranks: int, options: dict[str, Any]) -> str:
+    """The command that does it again: ranks and seed always, the rest where it was chosen."""
+    chosen: dict[str, Any] = {"ranks": ranks, "seed": options["seed"]}
+    context = click.get_current_context()
+    for parameter in ("faults", "cluster", "reduction", "timeout_s"):
+        if context.get_parameter_source(parameter) == ParameterSource.COMMANDLINE:
+            chosen[parameter.removesuffix("_s")] = options[parameter]
+    words = [f"--{name} {shlex.quote(str(value))}" for name, value in chosen.items()]
+    return f"lockstep run {shlex.quote(program)} {' '.join(words)}"
 
 
 def _tell(result: Run) -> None:

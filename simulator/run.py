@@ -121,6 +121,7 @@ def run(
     timeout_s: float = 1800.0,
     cpu_limit_s: float = 30.0,
     echo: bool = True,
+    replay: str = "",
 ) -> Run:
     """Run ``fn(*args, *rank_args[rank])`` in `world_size` processes with torch.distributed initialised.
 
@@ -132,6 +133,7 @@ def run(
         timeout_s: virtual seconds after which a collective that nobody completes times out.
         cpu_limit_s: processor seconds that a rank may use between two coordination points.
         echo: print the ranks' output as it comes, and the explanation of an outcome other than Completed.
+        replay: what does this run again, for the explanation; this call unless given.
 
     Returns:
         The `Run`, whatever the ranks did.
@@ -169,7 +171,7 @@ def run(
     with world.lock:
         session = Session(world, starts, machine, cpu_limit_s, echo)
         report = _uninterrupted(session)
-    result = _make_run(session, report, plan, settings, _replay_line(fn, args, settings))
+    result = _make_run(session, report, plan, settings, f"replay: {replay or _call(fn, args, settings)}")
     if echo:
         _echo(result)
     return result
@@ -226,7 +228,8 @@ def _uninterrupted(session: Session) -> protocol.Report:
     raise KeyboardInterrupt("the run was interrupted; all its ranks were ended")
 
 
-def _replay_line(fn: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
+def _call(fn: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
+    """The call of `run`, as one would type it."""
     words = [getattr(fn, "__name__", "fn"), f"world_size={settings['world_size']}", f"seed={settings['seed']}"]
     if args:
         words.append(f"args=({', '.join(map(_short, args))},)")
@@ -234,7 +237,7 @@ def _replay_line(fn: Callable[..., Any], args: tuple[Any, ...], settings: dict[s
         words.append(f"faults={settings['faults']!r}")
     if settings["reduction"] != "stock":
         words.append(f"reduction={settings['reduction']!r}")
-    return f"replay: simulator.run({', '.join(words)})"
+    return f"simulator.run({', '.join(words)})"
 
 
 def _short(value: Any) -> str:

@@ -43,4 +43,4 @@ def run_again(first: Run, fn: Callable[..., Any], world_size: int, **options: An
 
     with launch.new_world({"PYTHONHASHSEED": _SECOND_HASH_SEED}):
         second = run(fn, world_size, **options, echo=False)
-    return diff(first.trace, second.trace, ("first run", "second run"))
+    return diff(first.trace, second.trace, ("the first run", "the second run"))

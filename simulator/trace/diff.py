@@ -118,7 +118,7 @@ class TraceDiff:
     further: dict[int, int]
     outcomes: tuple[str, str]
     num_events: int
-    names: tuple[str, str] = ("first", "second")
+    names: tuple[str, str] = ("the first", "the second")
 
     def __bool__(self) -> bool:
         return bool(self.settings) or self.first is not None
@@ -134,7 +134,7 @@ class TraceDiff:
         if not self:
             return f"The traces are the same: all {self.num_events} events of all ranks."
         a, b = self.names
-        lines = [f"{name}: {one!r} in the {a}, {two!r} in the {b}" for name, one, two in self.settings]
+        lines = [f"{name}: {one!r} in {a}, {two!r} in {b}" for name, one, two in self.settings]
         if lines:
             lines.insert(0, "The two runs were asked for different things:")
         if self.first is None:
@@ -146,8 +146,9 @@ class TraceDiff:
 
     def _first_text(self, first: Difference) -> str:
         lines = [f"The traces differ, first at {_place(first)}:"]
-        width = max(map(len, self.names)) + 1
-        for name, event in zip(self.names, (first.one, first.other), strict=True):
+        labels = [name.removeprefix("the ") for name in self.names]
+        width = max(map(len, labels)) + 1
+        for name, event in zip(labels, (first.one, first.other), strict=True):
             lines.append(f"  {name + ':':<{width}} {_describe(event)}")
         if told := list(_field_words(first)):
             lines.append(f"  differs in {'; '.join(told)}")
@@ -158,7 +159,9 @@ class TraceDiff:
         return "\n".join(lines)
 
     def _further_text(self) -> str:
-        ended = f" The {self.names[0]} ended with {self.outcomes[0]}, the {self.names[1]} with {self.outcomes[1]}."
+        a, b = self.names
+        a = f"T{a[1:]}" if a.startswith("the ") else a  # a file keeps its name
+        ended = f" {a} ended with {self.outcomes[0]}, {b} with {self.outcomes[1]}."
         ended = ended if self.outcomes[0] != self.outcomes[1] else ""
         if not self.further:
             return f"No other event differs.{ended}"
@@ -171,7 +174,7 @@ class TraceDiff:
         return "\n".join(["What usually causes this:", *(f"  - {_CAUSES[key]}" for key in _LIKELY[first.kind])])
 
 
-def diff(one: Trace, other: Trace, names: tuple[str, str] = ("first", "second")) -> TraceDiff:
+def diff(one: Trace, other: Trace, names: tuple[str, str] = ("the first", "the second")) -> TraceDiff:
     """Compare two traces; `names` are what the text calls them."""
     settings = tuple(
         (name, one.header.get(name), other.header.get(name))

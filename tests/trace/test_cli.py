@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -74,6 +75,26 @@ def test_run_fails_with_the_explanation_of_a_hang(here):
     assert "CollectiveTimeout" in said
     assert "train.py:15" in said
     assert "rank 1: all_reduce #0 -> finished" in said
+    assert "\nreplay: lockstep run train.py:hang --ranks 4 --seed 0\n" in said
+
+
+def test_the_replay_line_is_the_command_with_what_was_chosen(here):
+    plan = "kill(rank=1, collective=0)"
+    said = call("run", "train.py:fine", "-n", "2", "--seed", "3", "--timeout", "5", "--faults", plan, code=1).output
+    line = f"lockstep run train.py:fine --ranks 2 --seed 3 --faults '{plan}' --timeout 5.0"
+    assert f"replay: {line}\n" in said
+    again = call(*shlex.split(line)[1:], code=1).output
+    assert again == said
+
+
+def test_an_interrupt_is_one_sentence(here, monkeypatch):
+    def interrupted(session):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("simulator.session.Session.run", interrupted)
+    assert (
+        "lockstep: the run was interrupted; all its ranks were ended\n" in call("run", "train.py:fine", code=130).output
+    )
 
 
 def test_run_is_inconclusive_when_a_fault_never_acts(here):
@@ -137,6 +158,8 @@ def test_trace_diff(saved):
     said = call("trace", "diff", "one.jsonl", "slow.jsonl", code=1).output
     assert "one.jsonl:  compute for 1.0 µs" in said
     assert "slow.jsonl: compute for 2.0 µs" in said
+    small(seed=2).trace().save("seed.jsonl")
+    assert "seed: 0 in one.jsonl, 2 in seed.jsonl" in call("trace", "diff", "one.jsonl", "seed.jsonl", code=1).output
 
 
 def test_trace_export(saved):
@@ -166,6 +189,6 @@ def test_diagnose_names_the_rank(tmp_path):
     hang = simulator.run(programs.leaves_out_rank_2, 4, echo=False).save(tmp_path / "hang.jsonl")
     said = call("diagnose", str(hang), code=1).output
     assert "CollectiveTimeout: 4 ranks" in said
-    assert "rank 2" in said
+    assert "Rank 2 is the odd one out." in " ".join(said.split())
     fine = simulator.run(programs.sums_named_gradients_sorted, 2, echo=False).save(tmp_path / "fine.jsonl")
     call("diagnose", str(fine), code=0)
