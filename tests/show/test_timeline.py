@@ -220,7 +220,7 @@ def test_where_a_rank_is_stuck_times_take_the_place_of_shares() -> None:
     (of_rank_0,) = [line for line in lines if line.startswith("rank 0 ")]
     assert of_rank_0.split() == ["rank", "0", "20", "µs", "0", "ns", "0", "ns", "1,800", "s"]
     assert [line.split()[-1] for line in lines if line.startswith("rank 2 ")] == ["-"]
-    assert words_of(svg).count("1,800 s") == 2
+    assert words_of(svg).count("1,800 s") == 3  # two ranks and the axis
     assert "stuck" in words_of(svg)
     assert not any("%" in said for said in [*words_of(svg), *lines])
     assert "no end" in words_of(timeline(kill()).svg())
