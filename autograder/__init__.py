@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from autograder.notebook import CheckView, HintView
+    from autograder.notebook import CheckView, HintView, Interrupted
 
 __all__ = ["check", "hint"]
 
 
-def check(exercise_id: str) -> CheckView:
+def check(exercise_id: str) -> CheckView | Interrupted:
     """Check an exercise, for example ``check("lab2/ring-all-reduce")``. As often as you like."""
     from autograder import notebook
 

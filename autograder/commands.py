@@ -5,13 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from autograder import course as course_file
 from autograder import progress, report
 from autograder.course import Course, Exercise, Lab
+from autograder.errors import NotebookFileError
 from autograder.results import Params, to_json
+
+if TYPE_CHECKING:
+    from autograder.grading.extract import Extracted
 
 
 @click.command()
@@ -21,25 +26,24 @@ from autograder.results import Params, to_json
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def check(exercise: str, notebook: Path | None, case: str | None, as_json: bool) -> None:
     """Check EXERCISE (for example lab2/ring-all-reduce) of your saved notebook. Exits with 0 only if it passes."""
-    from autograder.grading import check_exercise, extract
+    from autograder.grading import check_exercise
     from autograder.notebook import hint_offer
 
     root = course_file.find_root()
     course = course_file.load(root)
     lab_id = course.exercise(exercise).id.split("/")[0]
-    data = extract.read(notebook or root / "labs" / lab_id / f"{lab_id}.ipynb")
-    found = extract.exercise_cells(data, course.lab(lab_id))
+    found = _cells(notebook or root / "labs" / lab_id / f"{lab_id}.ipynb", course.lab(lab_id))
     source = found.cells.get(exercise)
     result = check_exercise(source, exercise, Params(case=case), progress=_say, root=root)
     _say("")
-    if case is None:
-        progress.save(root, progress.load(root).after_check(result, source or ""))
     if as_json:
         click.echo(to_json(result), nl=False)
     else:
         offer = hint_offer(root, result)
         notes = [f"note: {note}" for note in found.notes if note.startswith(exercise)]
         click.echo("\n\n".join([*notes, report.text(result), *([_in_terminal(offer)] if offer else [])]))
+    if case is None and (unsaved := progress.save(root, progress.load(root).after_check(result, source or ""))):
+        click.echo(f"\n{unsaved}", err=True)
     sys.exit(0 if result.passed else 1)
 
 
@@ -62,13 +66,40 @@ def status() -> None:
         click.echo(stage.title)
         for lab in stage.labs:
             click.echo(f"  {lab.id}: {lab.title}" + (" (planned)" if lab.state == "planned" else ""))
+            saved = _saved_cells(root, lab)
             for exercise in lab.exercises:
-                click.echo(f"    {_line(exercise, known.of(exercise.id))}")
+                click.echo(f"    {_line(exercise, known.of(exercise.id), saved.get(exercise.id))}")
     click.echo("\n" + _next(course, known))
 
 
-def _line(exercise: Exercise, done: progress.ExerciseProgress) -> str:
-    if done.ever_passed:
+def _cells(path: Path, lab: Lab) -> Extracted:
+    """The exercise cells of a notebook; NotebookFileError names the whole path and the way to a fresh copy."""
+    from autograder.grading import extract
+
+    try:
+        return extract.exercise_cells(extract.read(path), lab)
+    except NotebookFileError as error:
+        name = f"labs/{lab.id}/{lab.id}.ipynb"
+        fresh = f"For a fresh copy, move this file away and run `git checkout -- {name}` in the course folder."
+        said = str(error) if str(path.absolute()) in str(error) else f"{path.absolute()}: {error}"
+        raise NotebookFileError(f"{said}. {fresh}") from None
+
+
+def _saved_cells(root: Path, lab: Lab) -> dict[str, str]:
+    """The exercise cells of the lab's own notebook; none where it cannot be read."""
+    if not lab.exercises:
+        return {}
+    try:
+        return _cells(root / "labs" / lab.id / f"{lab.id}.ipynb", lab).cells
+    except NotebookFileError:
+        return {}
+
+
+def _line(exercise: Exercise, done: progress.ExerciseProgress, saved: str | None) -> str:
+    passed = done.passed_cell or (done.cell if done.passed else "")
+    if done.ever_passed and saved is not None and passed and progress.digest(saved) != passed:
+        state = "✓ passed earlier; the cell has changed since"
+    elif done.ever_passed:
         state = "✓ passed"
     elif done.checks:
         state = f"… checked {done.checks} times, best {done.best_points:g} of {exercise.points:g}"

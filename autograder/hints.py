@@ -59,12 +59,10 @@ def next_hint(hints: dict[str, Hint], progress: ExerciseProgress, now_s: float, 
 
     Args:
         hints: finding key -> stages, for this exercise.
-        progress: what the last check saw and which stages are open.
+        progress: what the last check saw (there was one) and which stages are open.
         now_s: seconds on any clock that does not go backwards between calls.
         wait_s: seconds after which the next stage opens without a new check.
     """
-    if progress.checks == 0:
-        return Opened("Run check first: hints answer what a check found.")
     if progress.passed:
         return Opened("The last check passed: there is nothing left to hint at.")
     key = next((k for k in progress.findings if k in hints), None)

@@ -1,7 +1,8 @@
 """``check`` and ``hint`` in the notebook. They run what the grader runs and show what it would see.
 
 The exercise cell is the one that was run last in this kernel (it has the ``# exercise:`` line or defines the exercise's
-function), else the one in the saved notebook. The cell's text goes to a process of its own; nothing else of the kernel does.
+function), else the one in the saved notebook. The cell's text goes to a process of its own; nothing else of the kernel
+does.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ class CheckView:
         return {"text/plain": repr(self), "text/html": html}
 
 
+class Interrupted:
+    """What ``check`` shows when it was interrupted."""
+
+    def __repr__(self) -> str:
+        return "interrupted; nothing was recorded"
+
+
 class HintView:
     """What ``hint`` shows: Markdown, readable as text."""
 
@@ -50,7 +58,7 @@ class HintView:
         return {"text/plain": self.text, "text/markdown": self.text}
 
 
-def check(exercise_id: str) -> CheckView:
+def check(exercise_id: str) -> CheckView | Interrupted:
     """Check an exercise, for example ``check("lab2/ring-all-reduce")``. As often as you like."""
     root = course_file.find_root()
     course = course_file.load(root)
@@ -60,10 +68,13 @@ def check(exercise_id: str) -> CheckView:
     say("checking ...")
     try:
         result = check_exercise(source, exercise_id, host=_warm_host(), progress=say, root=root)
+    except KeyboardInterrupt:
+        return Interrupted()
     finally:
         done()
-    progress.save(root, progress.load(root).after_check(result, source or ""))
-    return CheckView(result, note, hint_offer(root, result))
+    unsaved = progress.save(root, progress.load(root).after_check(result, source or ""))
+    offer = "\n".join(text for text in (hint_offer(root, result), unsaved) if text)
+    return CheckView(result, note, offer)
 
 
 def hint(exercise_id: str) -> HintView:
@@ -77,11 +88,17 @@ def open_hint(root: Path, exercise_id: str, now_s: float) -> str:
     exercise = course.exercise(exercise_id)
     facts = lab_file.load(root, exercise.id.split("/")[0])
     known = progress.load(root)
+    if not known.of(exercise.id).checks:
+        return (
+            f'Nothing was checked yet. Run check("{exercise.id}") in the notebook, or '
+            f"`lockstep check {exercise.id}` in a terminal: hints answer what a check found."
+        )
     wait_s = course.grading.hints.wait_minutes * 60
     opened = hints.next_hint(facts.exercise(exercise.id).hints, known.of(exercise.id), now_s, wait_s)
     if opened.progress is not None:
         after = known.of(exercise.id).with_hint(opened.key, opened.progress)
-        progress.save(root, known.with_exercise(exercise.id, after))
+        unsaved = progress.save(root, known.with_exercise(exercise.id, after))
+        return f"{opened.text}\n\n{unsaved}" if unsaved else opened.text
     return opened.text
 
 

@@ -6,6 +6,7 @@ and must never stop a check.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -37,6 +38,7 @@ class ExerciseProgress(msgspec.Struct, frozen=True):
     findings: tuple[str, ...] = ()
     hints: dict[str, HintProgress] = {}
     ever_passed: bool = False
+    passed_cell: str = ""  # the digest of the cell that passed last
 
     def with_hint(self, key: str, opened: HintProgress) -> ExerciseProgress:
         """A copy that records an opened hint stage for the finding ``key``."""
@@ -68,6 +70,7 @@ class Progress(msgspec.Struct, frozen=True):
             best_points=max(old.best_points, result.points),
             max_points=result.max_points,
             cell=digest(source),
+            passed_cell=digest(source) if result.passed else old.passed_cell,
             findings=tuple(dict.fromkeys(f.key for f in result.findings)),
         )
         return self.with_exercise(result.exercise, new)
@@ -88,13 +91,24 @@ def load(root: Path) -> Progress:
         return Progress()
     except (msgspec.MsgspecError, OSError):
         if path.is_file():
-            os.replace(path, path.with_name(path.name + ".broken"))
+            with contextlib.suppress(OSError):  # a folder that cannot be written: save says so
+                os.replace(path, path.with_name(path.name + ".broken"))
         return Progress()
 
 
-def save(root: Path, progress: Progress) -> None:
-    """Write the progress atomically: a reader sees the old file or the new one."""
-    path = root / FILE
+def save(root: Path, progress: Progress) -> str:
+    """Write the progress; "" or one sentence that says why and where it cannot be saved."""
+    try:
+        _write(root / FILE, progress)
+    except OSError as error:
+        return (
+            f"Your progress cannot be saved in {root / FILE}: {error.strerror}. Hints and status know nothing of this."
+        )
+    return ""
+
+
+def _write(path: Path, progress: Progress) -> None:
+    """Atomic: a reader sees the old file or the new one."""
     path.parent.mkdir(exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".progress-")
     with os.fdopen(handle, "wb") as file:

@@ -44,7 +44,7 @@ def read(path_or_bytes: Path | bytes) -> bytes:
         try:
             data = path_or_bytes.read_bytes()
         except OSError as error:
-            raise NotebookFileError(f"{path_or_bytes.name} cannot be read: {error.strerror}") from None
+            raise NotebookFileError(f"{path_or_bytes.absolute()} cannot be read: {error.strerror}") from None
     if len(data) > MAX_BYTES:
         raise NotebookFileError(f"the notebook has {len(data) // 10**6} MB; clear its outputs and save it again")
     return data

@@ -61,6 +61,24 @@ def test_status_says_what_is_done_and_what_is_next(here: Path) -> None:
     assert "Everything that is here so far is done." in second.output
 
 
+def test_status_says_when_the_cell_changed_after_it_passed(here: Path) -> None:
+    done = progress.ExerciseProgress(checks=2, ever_passed=True, passed=True, passed_cell=progress.digest(RIGHT))
+    progress.save(here, progress.Progress().with_exercise(EXERCISE, done))
+    NOTEBOOK.write_bytes(notebook((RIGHT, "ring-all-reduce")))
+    assert f"✓ passed: {EXERCISE}" in call("status").output
+    NOTEBOOK.write_bytes(notebook((cell("pass"), "ring-all-reduce")))
+    assert f"passed earlier; the cell has changed since: {EXERCISE}" in call("status").output
+
+
+def test_where_nothing_can_be_saved_the_verdict_is_shown_all_the_same(here: Path) -> None:
+    (here / ".lockstep").write_text("in the way of the folder")
+    checked = call("check", EXERCISE)
+    assert checked.exit_code == 1
+    shown = checked.output
+    saved = here / progress.FILE
+    assert shown.index("The cell is still the starter") < shown.index(f"Your progress cannot be saved in {saved}: ")
+
+
 def test_build_check_exits_with_one_when_something_differs(here: Path) -> None:
     assert call("build").output == "nothing changed\n"
     assert call("build", "--check").exit_code == 0
@@ -78,8 +96,14 @@ def test_build_check_exits_with_one_when_something_differs(here: Path) -> None:
     ("arguments", "said"),
     [
         (["check", "lab2/tree"], f"there is no exercise 'lab2/tree'; the exercises are {EXERCISE}"),
-        (["check", EXERCISE, "--notebook", "gone.ipynb"], "gone.ipynb cannot be read: No such file or directory"),
-        (["check", EXERCISE, "--notebook", "course.yaml"], "it is no valid JSON"),
+        (
+            ["check", EXERCISE, "--notebook", "gone.ipynb"],
+            f"{os.sep}gone.ipynb cannot be read: No such file or directory. For",
+        ),
+        (
+            ["check", EXERCISE, "--notebook", "course.yaml"],
+            "course.yaml: the file is not a notebook: it is no valid JSON. For a fresh copy, move",
+        ),
         (["hint", "lab9/x"], "there is no exercise 'lab9/x'"),
     ],
 )

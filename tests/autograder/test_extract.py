@@ -31,7 +31,10 @@ FOUND = {
     "line lost": (notebook((GOOD.split("\n", 1)[1], "ring-all-reduce")), ""),
     "metadata lost": (notebook((GOOD, None)), "metadata is lost"),
     "copied": (notebook((GOOD, "ring-all-reduce"), (GOOD, "ring-all-reduce")), "2 copies; the last one was graded"),
-    "two versions": (notebook((cell("x"), "ring-all-reduce"), (GOOD, "ring-all-reduce")), "2 copies; the last one was graded"),
+    "two versions": (
+        notebook((cell("x"), "ring-all-reduce"), (GOOD, "ring-all-reduce")),
+        "2 copies; the last one was graded",
+    ),
     "copied by line": (notebook((cell("x"), None), (GOOD, None)), "2 copies; the last one was graded"),
     "copy without metadata": (
         notebook((GOOD, "ring-all-reduce"), (cell("x"), None)),

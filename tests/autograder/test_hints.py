@@ -31,7 +31,7 @@ def checked(root: Path, source: str, *keys: str) -> None:
 
 
 def test_hints_need_a_check_first(small: Path) -> None:
-    assert "Run check first" in notebook.open_hint(small, EXERCISE, 0.0)
+    assert f"`lockstep check {EXERCISE}`" in notebook.open_hint(small, EXERCISE, 0.0)
 
 
 def test_the_next_stage_waits_for_the_clock(small: Path) -> None:

@@ -89,6 +89,26 @@ def test_without_a_run_cell_the_saved_notebook_counts(
     assert [f.key for f in run(shell, f'check("{EXERCISE}")').result.findings] == ["unfinished"]
 
 
+def test_an_interrupted_check_says_so_and_records_nothing(
+    shell: InteractiveShell, small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(notebook, "check_exercise", interrupt)
+    assert repr(run(shell, f'check("{EXERCISE}")')) == "interrupted; nothing was recorded"
+    shown = capsys.readouterr()
+    assert "Traceback" not in shown.out + shown.err
+    assert progress.load(small).of(EXERCISE).checks == 0
+
+
+def test_where_nothing_can_be_saved_the_verdict_is_shown_all_the_same(shell: InteractiveShell, small: Path) -> None:
+    (small / ".lockstep").write_text("in the way of the folder")
+    view = run(shell, f'check("{EXERCISE}")')
+    assert [f.key for f in view.result.findings] == ["unfinished"]
+    assert f"Your progress cannot be saved in {small / progress.FILE}: " in repr(view)
+
+
 def test_an_unknown_exercise_is_a_sentence_without_a_traceback(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
