@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from autograder.checks.student import FILE
+from autograder.checks import names
+from autograder.checks.student import FILE, Assembly
 from autograder.results import Finding
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 CPU_LIMIT_S = 3.0  # a rank that burns this much without communicating is in an endless loop
 _NAME_ERROR = re.compile(r"name '([^']+)' is not defined")
+_REMEDY = re.compile(r"\s*Everyone (?:sends|receives) and nobody [^.]*\.")  # the hints come to it step by step
 
 
 def replay_line(exercise_id: str, case_name: str) -> str:
@@ -33,10 +35,15 @@ def with_picture(finding: Finding, run: Run) -> Finding:
     return msgspec.structs.replace(finding, picture_svg=timeline.svg(), picture_text=timeline.text())
 
 
-def outcome_finding(run: Run, world_size: int, label: str, replay: str) -> Finding:
-    """The finding for a run that did not complete."""
+def outcome_finding(run: Run, world_size: int, label: str, replay: str, assembly: Assembly) -> Finding:
+    """The finding for a run of ``assembly`` that did not complete."""
     outcome = run.outcome
     key, title, text = _explain(outcome)
+    message = outcome.error["message"] if outcome.error else ""
+    if key == "missing":  # the same in every case, so none is named
+        return _missing(message, assembly)
+    if key == "name-only-in-kernel":
+        title, text = _did_you_mean(_NAME_ERROR.search(message), title, text, assembly)
     ranks = tuple(outcome.ranks)
     finding = Finding(
         key=key,
@@ -49,7 +56,28 @@ def outcome_finding(run: Run, world_size: int, label: str, replay: str) -> Findi
         case=label,
         replay=replay,
     )
-    return finding if key in ("unfinished", "missing", "name-only-in-kernel") else with_picture(finding, run)
+    return finding if key in ("unfinished", "name-only-in-kernel") else with_picture(finding, run)
+
+
+def _missing(name: str, assembly: Assembly) -> Finding:
+    """The function that the exercise asks for is not there, perhaps because its name is spelled differently."""
+    near = names.similar(name, assembly.source, outside_functions=True)
+    hint = f" It defines {near}: did you mean {name}?" if near else ""
+    return Finding(
+        key="missing",
+        title="The function is missing",
+        text=f"The exercise cell does not define {name}.{hint}",
+        expected=f"the cell defines {name}",
+        seen=f"it defines {near}" if near else "it does not",
+    )
+
+
+def _did_you_mean(found: re.Match[str] | None, title: str, text: str, assembly: Assembly) -> tuple[str, str]:
+    """Title and text that begin with the likeliest spelling, where the cell or the setup code has one."""
+    near = names.similar(found[1], assembly.source, assembly.setup) if found else ""
+    if not near:
+        return title, text
+    return f"{title}: did you mean {near!r}?", f"did you mean {near!r}? {text[0].upper()}{text[1:]}"
 
 
 def outcome_key(outcome: Any) -> str:
@@ -59,7 +87,7 @@ def outcome_key(outcome: Any) -> str:
 
 def _explain(outcome: Any) -> tuple[str, str, str]:
     if outcome.name == "CollectiveTimeout":
-        return "deadlock", "The ranks wait for each other", f"nobody can go on. {outcome.text}"
+        return "deadlock", "The ranks wait for each other", f"nobody can go on. {_REMEDY.sub('', outcome.text)}"
     if outcome.name == "CollectiveMismatch":
         return "mismatch", "Two ranks do not agree on a message", outcome.text
     if outcome.name == "NoProgress":

@@ -39,13 +39,52 @@ def test_a_finding_says_what_was_seen_where(host: JobHost, built: Path) -> None:
     assert finding.key == "value"
     assert finding.text.startswith("On 2 ranks with 4 float32 values: rank 0 ended with element 0 = 10, ")
     assert "the sum over ranks is 30." in finding.text
-    assert (finding.expected, finding.seen, finding.rank, finding.world_size) == ("30", "10", 0, 2)
+    assert (finding.expected, finding.seen, finding.rank, finding.world_size) == (
+        "[30, 32, 34, 36]",
+        "[10, 11, 34, 36]",
+        0,
+        2,
+    )
+    assert "2 of 4 elements of this rank are not the sum." in finding.text
     assert finding.case == "W=2, n=4, float32"
     assert finding.picture_svg is not None
     assert "<svg" in finding.picture_svg
     assert finding.picture_text is not None
     assert "rank 1" in finding.picture_text
     assert finding.replay == f"lockstep check {EXERCISE} --case w2-n4-float32-ramp"
+
+
+def test_of_a_long_tensor_both_ends_are_shown(host: JobHost, built: Path) -> None:
+    [finding] = check(cell("tensor.zero_()"), host, built, Params(case="w2-n20-int64-ramp")).findings
+    assert finding.expected == "[30, 32, 34, 36, 38, 40, ..., 58, 60, 62, 64, 66, 68]"
+    assert finding.seen == "[0, 0, 0, 0, 0, 0, ..., 0, 0, 0, 0, 0, 0]"
+    [hidden] = check(cell("tensor.zero_()"), host, built, HIDDEN).findings
+    assert hidden.expected.count(", ") >= 1
+    assert HIDDEN.seed not in hidden.text + hidden.expected + hidden.seen
+
+
+def test_a_misspelled_function_or_name_is_met_with_the_likeliest_one(host: JobHost, built: Path) -> None:
+    [finding] = check(RIGHT.replace("def ring_all_reduce", "def ring_allreduce"), host, built).findings
+    assert finding.text == (
+        "The exercise cell does not define ring_all_reduce. It defines ring_allreduce: did you mean ring_all_reduce?"
+    )
+    assert (finding.expected, finding.seen) == ("the cell defines ring_all_reduce", "it defines ring_allreduce")
+    assert (finding.case, finding.replay) == ("", None)
+    [finding] = check(RIGHT.replace("add_(arriving)", "add_(ariving)"), host, built).findings
+    assert "): did you mean 'arriving'? The name 'ariving' is not defined, in line" in finding.text
+    assert finding.title.endswith("did you mean 'arriving'?")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["dist.recv(tensor, (dist.get_rank() - 1) % dist.get_world_size())", "dist.send(tensor, 1 - dist.get_rank() % 2)"],
+)
+def test_a_deadlock_is_described_and_its_remedy_left_to_the_hints(body: str, host: JobHost, built: Path) -> None:
+    [finding] = check(cell(body), host, built).findings
+    assert finding.key == "deadlock"
+    assert "rank 1 waits in" in finding.text
+    assert "Everyone" not in finding.text
+    assert "isend" not in finding.text
 
 
 def test_the_replay_line_shows_the_same_finding(host: JobHost, built: Path) -> None:

@@ -100,7 +100,7 @@ class _Check:
         return self.outcome(now.run, ", ".join(c.label for c in guess), guess[0])
 
     def outcome(self, run: Run, label: str, case: Case) -> Finding:
-        return outcome_finding(run, case.world_size, label, self.replay(case))
+        return outcome_finding(run, case.world_size, label, self.replay(case), self.assembly)
 
     def replay(self, case: Case) -> str:
         return replay_line(self.exercise.id, case.name)

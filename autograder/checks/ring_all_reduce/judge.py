@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 HUB_RATIO = 1.4  # busiest rank / mean; a ring stays below 1.2 from four elements a rank on, a hub has W/2
+EDGE = 6  # elements shown at either end of a tensor
 _CHANGED = {
     "neighbours": "the elements beside the tensor (it is a slice of a longer buffer)",
     "earlier tensor": "a tensor of an earlier call, after that call had returned",
@@ -46,7 +47,8 @@ def wrong_sum(seen: Seen) -> Fault | None:
             i = int(np.argmax(far))
             untouched = np.array_equal(output, seen.case.inputs()[rank])
             text = f"rank {rank} ended with element {i} = {_show(output[i])}, the sum over ranks is {_show(total[i])}."
-            return Fault(text + _about(seen, rank, untouched), _show(total[i]), _show(output[i]), rank)
+            text += f" {int(far.sum())} of {len(far)} elements of this rank are not the sum."
+            return Fault(text + _about(seen, rank, untouched), _row(total), _row(output), rank)
     return None
 
 
@@ -70,6 +72,14 @@ def _reference(inputs: list[np.ndarray[Any, Any]]) -> tuple[np.ndarray[Any, Any]
 
 def _show(value: Any) -> str:
     return str(int(value)) if value.dtype.kind == "i" else f"{float(value):.9g}"
+
+
+def _row(values: np.ndarray[Any, Any]) -> str:
+    """The elements from first to last; of more than 2 * EDGE the first and last EDGE."""
+    shown = [_show(value) for value in values]
+    if len(shown) > 2 * EDGE:
+        shown[EDGE:-EDGE] = ["..."]
+    return f"[{', '.join(shown)}]"
 
 
 def different_bits(seen: Seen) -> Fault | None:
