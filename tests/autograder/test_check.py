@@ -49,6 +49,7 @@ def test_a_finding_says_what_was_seen_where(host: JobHost, built: Path) -> None:
     assert finding.case == "W=2, n=4, float32"
     assert finding.picture_svg is not None
     assert "<svg" in finding.picture_svg
+    assert "step 0" not in finding.picture_svg
     assert finding.picture_text is not None
     assert "rank 1" in finding.picture_text
     assert finding.replay == f"lockstep check {EXERCISE} --case w2-n4-float32-ramp"
@@ -83,6 +84,7 @@ def test_a_deadlock_is_described_and_its_remedy_left_to_the_hints(body: str, hos
     [finding] = check(cell(body), host, built).findings
     assert finding.key == "deadlock"
     assert "rank 1 waits in" in finding.text
+    assert "step 0" not in finding.text
     assert "Everyone" not in finding.text
     assert "isend" not in finding.text
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simulator import Run
+    from simulator.trace import Event
 
 COLLECTIVES = frozenset(
     {"all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "gather", "scatter", "barrier"}
@@ -53,19 +54,20 @@ class Batch:
 
 
 def batch(cases: list[Case], run: Run) -> Batch:
-    """Read a run of ``cases`` (one step each, all of one world size)."""
+    """Read a run of ``cases``, all of one world size: one step each, or a single case without steps."""
     collectives = [(e.op, e.rank, e.step, e.bytes) for e in run.trace.events if e.op in COLLECTIVES]
     if not run.ok:
         return Batch(cases, run, [], collectives)
-    return Batch(cases, run, [_seen(case, k, run) for k, case in enumerate(cases)], collectives)
+    of_case = [[e for e in run.trace.events if e.step == k or len(cases) == 1] for k in range(len(cases))]
+    return Batch(cases, run, [_seen(case, k, run, of_case[k]) for k, case in enumerate(cases)], collectives)
 
 
-def _seen(case: Case, k: int, run: Run) -> Seen:
+def _seen(case: Case, k: int, run: Run, events: list[Event]) -> Seen:
     world_size = case.world_size
     sent, received, messages = Counter[int](), Counter[int](), Counter[int]()
     peers: list[set[int]] = [set() for _ in range(world_size)]
-    for event in run.trace.events:
-        if event.step == k and event.op in ("send", "recv"):
+    for event in events:
+        if event.op in ("send", "recv"):
             (sent if event.op == "send" else received)[event.rank] += event.bytes
             messages[event.rank] += 1
             peers[event.rank].add(event.peer)
