@@ -16,8 +16,13 @@ import simulator
 # %% [markdown]
 # ## 1. Does it work? (2 minutes)
 #
-# Remove the `# ` in front of the last line below, then run the cell. The first run takes a few seconds, because it
-# starts a helper that keeps PyTorch loaded; every later run takes a fraction of a second.
+# Remove the `# ` in front of the last line below, then run the cell. (While the `# ` is there, you see nothing at all:
+# the line is only a comment.) The first run takes a few seconds, because it starts a helper that keeps PyTorch loaded;
+# every later run takes a fraction of a second.
+#
+# - Pass the function, do not call it: `simulator.run(hello)`, not `simulator.run(hello())`.
+# - Inside the function the process group is already initialised. You need no `dist.init_process_group`; calling it
+#   does no harm, as long as the backend is `gloo` or left out.
 
 # %%
 def hello() -> str:
