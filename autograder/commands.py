@@ -69,7 +69,8 @@ def status() -> None:
             saved = _saved_cells(root, lab)
             for exercise in lab.exercises:
                 click.echo(f"    {_line(exercise, known.of(exercise.id), saved.get(exercise.id))}")
-    click.echo("\n" + _next(course, known))
+    is_new = not any(done.checks for done in known.exercises.values())
+    click.echo("\n" + ("begin with labs/start.ipynb, 15 minutes; then\n" if is_new else "") + _next(course, known))
 
 
 def _cells(path: Path, lab: Lab) -> Extracted:

@@ -53,12 +53,13 @@ def test_status_says_what_is_done_and_what_is_next(here: Path) -> None:
     assert first.exit_code == 0
     assert f"· not checked yet: {EXERCISE}" in first.output
     assert "lab3: Lab three (planned)" in first.output
-    assert f"next: {EXERCISE}, in labs/lab2/lab2.ipynb" in first.output
+    assert f"begin with labs/start.ipynb, 15 minutes; then\nnext: {EXERCISE}, in labs/lab2/lab2.ipynb" in first.output
     done = progress.ExerciseProgress(checks=2, ever_passed=True)
     progress.save(here, progress.Progress().with_exercise(EXERCISE, done))
     second = call("status")
     assert f"✓ passed: {EXERCISE}" in second.output
     assert "Everything that is here so far is done." in second.output
+    assert "start.ipynb" not in second.output
 
 
 def test_status_says_when_the_cell_changed_after_it_passed(here: Path) -> None:
