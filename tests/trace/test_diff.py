@@ -55,11 +55,11 @@ def test_the_rank_that_did_something_else_comes_before_those_that_waited():
 
 
 def test_every_field_that_differs_is_named_in_words():
-    found = diff(small().trace(), small(shape=5, outcome="CollectiveMismatch").trace(), ("old", "new"))
-    assert "old: all_reduce #1 at 2.5 µs, ok" in found.text
-    assert "new: all_reduce #1 (float32[5]) at 2.5 µs, mismatch" in found.text
+    found = diff(small().trace(), small(shape=5, outcome="CollectiveMismatch").trace(), ("the old", "new.jsonl"))
+    assert "old:       all_reduce #1 at 2.5 µs, ok" in found.text
+    assert "new.jsonl: all_reduce #1 (float32[5]) at 2.5 µs, mismatch" in found.text
     assert "differs in shapes: none / [5]; dtype: none / float32; bytes: 0 / 20" in found.text
-    assert "The old ended with Completed, the new with CollectiveMismatch." in found.text
+    assert "The old ended with Completed, new.jsonl with CollectiveMismatch." in found.text
     assert "Event(" not in found.text
 
 
