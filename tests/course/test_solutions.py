@@ -17,6 +17,7 @@ from tests.course.harness import ROOT, Solution, solutions
 MUTANTS = solutions("mutants")
 VARIANTS = solutions("variants")
 PARAMS = [Params("visible"), *(Params("hidden", seed) for seed in ("2026-spring", "2026-autumn", "7"))]
+SLOW = [pytest.param(params, marks=pytest.mark.slow) for params in PARAMS[2:]]  # two seeds more, with the slow tests
 SHORT_DEADLINE_S = 10.0
 
 
@@ -80,13 +81,13 @@ def test_the_intended_hint_of_a_mutant_exists(mutant: Solution) -> None:
         assert all(getattr(hints[mutant.hint], stage).strip() for stage in STAGES)
 
 
-@pytest.mark.parametrize("params", PARAMS, ids=lambda p: f"{p.kind}{p.seed}")
+@pytest.mark.parametrize("params", [*PARAMS[:2], *SLOW], ids=lambda p: f"{p.kind}{p.seed}")
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
 def test_a_right_variant_gets_full_points(variant: Solution, params: Params, host: JobHost) -> None:
     assert_full_points(check_exercise(variant.source, variant.exercise, params, host=host, root=ROOT))
 
 
-@pytest.mark.parametrize("params", PARAMS, ids=lambda p: f"{p.kind}{p.seed}")
+@pytest.mark.parametrize("params", [*PARAMS[:2], *SLOW], ids=lambda p: f"{p.kind}{p.seed}")
 @pytest.mark.parametrize("exercise", [e.id for e in course.load(ROOT).exercises()])
 def test_the_reference_gets_full_points(exercise: str, params: Params, host: JobHost) -> None:
     assert_full_points(check_exercise(reference(exercise), exercise, params, host=host, root=ROOT))

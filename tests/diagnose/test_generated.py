@@ -12,8 +12,9 @@ from tests.diagnose.defects import INJECTIONS, faulty
 from tests.diagnose.generator import Writer
 from tests.diagnose.score import run_program, score
 
-BATCHES = range(10)  # each with one program of every class
-HEALTHY = range(10)
+#: Each batch has one program of every class, or 15 healthy ones; most of them run with the slow tests.
+BATCHES = [pytest.param(batch, marks=pytest.mark.slow if batch > 2 else ()) for batch in range(10)]
+HEALTHY = BATCHES
 
 
 @pytest.mark.parametrize("batch", BATCHES)
