@@ -16,9 +16,10 @@ CASES = [
     (programs.ring_shift, FAULTS),
     (programs.ddp, "slow(rank=1, factor=3)"),
     (programs.ddp, "kill(rank=2, collective=9)"),
-    (programs.receives_from_anyone, ""),
-    (programs.polls_until_done, ""),
-    (programs.adds_in_the_store, ""),
+    *(
+        pytest.param(program, "", marks=pytest.mark.slow)
+        for program in (programs.receives_from_anyone, programs.polls_until_done, programs.adds_in_the_store)
+    ),
 ]
 RUNS = 10
 

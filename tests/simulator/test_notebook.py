@@ -98,6 +98,7 @@ def test_an_interrupt_stops_the_ranks_and_leaves_the_kernel_usable(kernel: Kerne
     assert kernel.run("print(simulator.run(add, 3, echo=False).results)")[0] == "[3.0, 3.0, 3.0]\n"
 
 
+@pytest.mark.slow
 def test_a_restart_leaves_nothing(kernel: Kernel) -> None:
     kernel.start_spinning()
     ranks = kernel.ranks
@@ -112,6 +113,7 @@ def test_a_killed_kernel_leaves_nothing(kernel: Kernel) -> None:
     assert psutil.wait_procs([*kernel.helpers, *ranks], timeout=20)[1] == []
 
 
+@pytest.mark.slow
 def test_errors_name_the_cell_and_the_line(kernel: Kernel) -> None:
     code = "def broken():\n    dist.barrier()\n    return 1 / 0\nsimulator.run(broken, 2)"
     text, reply = kernel.run(code)
