@@ -65,6 +65,7 @@ class Cluster:
         steps, volume = {
             "all_reduce": (2 * ring, 2 * share),
             "barrier": (2 * tree, 0),
+            "monitored_barrier": (2 * tree, 0),
             "broadcast": (tree, num_bytes),
             "reduce": (tree, num_bytes),
         }.get(op, (ring, share))

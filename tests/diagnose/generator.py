@@ -149,7 +149,7 @@ LEGAL = (
     "t = torch.ones(2); (dist.recv(t, rank - 1) if rank else None); "
     "(dist.send(t, rank + 1) if rank + 1 < world_size else None)",
     "b = [{'rank': rank}]; dist.broadcast_object_list(b, 0)",
-    "dist.monitored_barrier() if False else dist.barrier()",
+    "dist.monitored_barrier()",
     "[w.wait() for w in dist.batch_isend_irecv([dist.P2POp(dist.isend, torch.ones(1), (rank + 1) % world_size), "
     "dist.P2POp(dist.irecv, torch.empty(1), (rank - 1) % world_size)])]",
 )
