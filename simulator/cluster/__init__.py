@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simulator.cluster.gpu import A100_40GB, A100_80GB, Gpu
 from simulator.errors import UsageError
 
 NANOSECONDS = 1_000_000_000
@@ -45,6 +46,7 @@ class Cluster:
     intra: Link
     inter: Link
     failure_detection_s: float = 0.1
+    gpu: Gpu = A100_80GB
 
     def link(self, ranks: Sequence[int]) -> Link:
         """The slowest link that a group of global ranks has to cross."""
@@ -79,8 +81,8 @@ class Cluster:
 PRESETS = {
     cluster.name: cluster
     for cluster in (
-        Cluster("a100-80gb", 8, intra=Link(3.0, 230.0), inter=Link(8.0, 20.0)),
-        Cluster("a100-40gb", 8, intra=Link(3.0, 230.0), inter=Link(8.0, 20.0)),
+        Cluster("a100-80gb", 8, intra=Link(3.0, 230.0), inter=Link(8.0, 20.0), gpu=A100_80GB),
+        Cluster("a100-40gb", 8, intra=Link(3.0, 230.0), inter=Link(8.0, 20.0), gpu=A100_40GB),
     )
 }
 
