@@ -114,7 +114,7 @@ class Engine:
 
     def _meet(self, meeting: Meeting) -> None:
         """A meeting is complete: grant it, unless its members disagree or one was killed before it could end."""
-        if len(meeting.disagreement()) > 1:
+        if not meeting.agrees:
             self.judge.mismatch(meeting)
         else:
             self.matching.grant(meeting)

@@ -8,6 +8,7 @@ behind.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import selectors
 import signal
@@ -34,6 +35,7 @@ _ASLEEP_S = 0.1  # and used less processor time than this, waits for something t
 
 def serve(caller: socket.socket) -> None:
     """Run jobs from `caller` until it closes."""
+    gc.disable()  # a run's operations live until its end: walking over them again and again would free nothing
     while job := _receive_job(caller):
         spec, sockets = job
         try:
@@ -41,6 +43,7 @@ def serve(caller: socket.socket) -> None:
         finally:
             for sock in sockets:
                 sock.close()
+        gc.collect()
 
 
 def _receive_job(caller: socket.socket) -> tuple[protocol.Job, list[socket.socket]] | None:
@@ -64,6 +67,7 @@ class _Host:
         self.engine = Engine(job.world_size, msgspec.convert(job.cluster, Cluster))
         self.buffers = [wire.FrameBuffer() for _ in sockets]
         self.unsent = [bytearray() for _ in sockets]
+        self.backlog: set[int] = set()  # ranks whose socket took only a part of what is for them
         self.seen: dict[int, tuple[int, float, float]] = {}  # number of words, then processor and wall time
         self.tell_after_s: dict[int, int] = {}
         self.selector = selectors.DefaultSelector()
@@ -126,7 +130,8 @@ class _Host:
             pass
         except OSError:
             pending.clear()  # the reader will see that it is gone
-        if sock.fileno() in self.selector.get_map():
+        if bool(pending) != (rank in self.backlog) and sock.fileno() in self.selector.get_map():
+            self.backlog ^= {rank}
             self.selector.modify(sock, selectors.EVENT_READ | (selectors.EVENT_WRITE if pending else 0), rank)
 
     def _watch(self) -> None:

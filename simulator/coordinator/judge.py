@@ -20,6 +20,8 @@ class Judge:
 
     def standing(self, op: OpState) -> Verdict | None:
         """The verdict that already holds for a new operation: its group was aborted, or its row failed before."""
+        if not self.verdicts:
+            return None
         return self._aborted.get(op.group.key) or self._matching.verdict_of_row(op)
 
     def mismatch(self, meeting: Meeting) -> None:

@@ -47,6 +47,17 @@ class Meeting:
         with_shapes = all(op.op.match_shapes for op in self.ops.values())
         return Counter(_signature(op, with_shapes) for op in self.ops.values())
 
+    @property
+    def agrees(self) -> bool:
+        """Whether every rank announced the same: `disagreement` without the counting, for the path that is taken
+        always.
+        """
+        ops = [op.op for op in self.ops.values()]
+        signature = (ops[0].op, ops[0].reduce, ops[0].dtype, ops[0].peer, ops[0].shapes)
+        if all((o.op, o.reduce, o.dtype, o.peer, o.shapes) == signature for o in ops):
+            return True
+        return len(self.disagreement()) == 1
+
     def odd_ranks(self) -> tuple[tuple[int, ...], bool]:
         """The ranks outside the majority, and whether there is one; without a majority: every rank."""
         with_shapes = all(op.op.match_shapes for op in self.ops.values())
@@ -79,12 +90,11 @@ class Matching:
         """Add an operation; the meeting it completed, if it did."""
         if op.is_p2p:
             return self._announce_p2p(op)
-        row = self.rows.setdefault((op.group.key, op.op.seq), Meeting(op.group.ranks))
+        key = (op.group.key, op.op.seq)
+        if (row := self.rows.get(key)) is None:
+            row = self.rows[key] = Meeting(op.group.ranks)
         row.ops[op.rank] = op
-        if not row.is_full:
-            return None
-        del self.rows[op.group.key, op.op.seq]
-        return row
+        return self.rows.pop(key) if row.is_full else None
 
     def _announce_p2p(self, op: OpState) -> Meeting | None:
         if op.op.op == "recv" and op.op.peer < 0:

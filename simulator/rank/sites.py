@@ -7,6 +7,7 @@ import sys
 from types import CodeType
 
 _labels: dict[str, str] = {}
+_sites: dict[tuple[CodeType, int], str] = {}
 _is_user: dict[CodeType, bool] = {}
 _hidden: tuple[str, ...] = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<frozen")
 
@@ -34,7 +35,11 @@ def is_user_code(code: CodeType) -> bool:
 def call_site() -> str:
     frame = sys._getframe(1)
     while frame is not None:
-        if is_user_code(frame.f_code):
-            return f"{label(frame.f_code.co_filename)}:{frame.f_lineno}"
+        code = frame.f_code
+        if is_user_code(code):
+            site = _sites.get((code, frame.f_lineno))
+            if site is None:
+                site = _sites[code, frame.f_lineno] = f"{label(code.co_filename)}:{frame.f_lineno}"
+            return site
         frame = frame.f_back  # type: ignore[assignment]
     return ""

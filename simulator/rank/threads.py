@@ -177,7 +177,9 @@ def _patch_condition() -> None:
                     wake(waiter.thread, waiter.thread.now_ns)
 
     def patched_notify(self: threading.Condition, n: int = 1) -> None:
-        waiters: deque[_Waiter] = self.__dict__.get("_rank_waiters", deque())
+        waiters: deque[_Waiter] | None = self.__dict__.get("_rank_waiters")
+        if not waiters:
+            return notify(self, n)
         for _ in range(min(n, len(waiters))):
             waiter = waiters.popleft()
             if waiter.thread is not None:
