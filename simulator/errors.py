@@ -28,6 +28,10 @@ class ResultError(SimulatorError, TypeError):
     """A rank returned something that cannot travel back (only plain data and tensors do)."""
 
 
+class VirtualOutOfMemory(SimulatorError):
+    """A rank wanted more memory than its virtual GPU has; in a rank also a `torch.OutOfMemoryError`."""
+
+
 class RunError(SimulatorError, RuntimeError):
     """What `Run.raise_for_outcome` raises; one subclass for each outcome that is not Completed."""
 
