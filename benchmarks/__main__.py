@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("determinism", "generated", "hang", "launch", "launches", "programs", "step", "taxonomy")
+NAMES = ("collectives", "determinism", "generated", "hang", "launch", "launches", "programs", "step", "taxonomy")
 
 
 def main() -> int:
