@@ -34,3 +34,7 @@ class UnknownExerciseError(LabError):
 
 class CheckJobError(LabError):
     """The process that runs a check broke. This is our fault, never the student's."""
+
+
+class SandboxError(LabError):
+    """The sandbox in which graded code runs cannot be used on this machine, or did not start."""

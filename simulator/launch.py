@@ -1,9 +1,8 @@
 """The two helper processes behind `run`: the forkserver of ranks and the coordinator. Started at first use, kept warm,
 gone with us.
 
-Both live on a socket that only this process holds, so that they end when it does, even by SIGKILL. `launcher` is the
-seam for a grader: the command that starts the rank side can be wrapped in a sandbox, while the coordinator stays
-outside.
+Both live on a socket that only this process holds, so that they end when it does, even by SIGKILL. `World(ranks=...)`
+is the seam for a grader: it hands in a forkserver that runs in a sandbox, while the coordinator stays outside.
 """
 
 from __future__ import annotations
@@ -19,37 +18,27 @@ import threading
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from simulator import wire
 from simulator.coordinator import protocol
 from simulator.errors import SimulatorError
 from simulator.rank import zygote
 
+_Reply = TypeVar("_Reply")
 _ROOT = str(Path(__file__).resolve().parent.parent)
 #: One thread a rank: with two, four ranks on two cores are an order of magnitude slower. A fixed hash seed: the same
 #: set order every run.
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 
-class Helper:
-    """A child process and the socket that it lives on."""
+class Channel:
+    """Frames to and from a helper over a socket."""
 
-    def __init__(self, code: str, prefix: tuple[str, ...] = (), environment: dict[str, str] | None = None) -> None:
-        ours, theirs = socket.socketpair()
-        theirs = _above_standard_streams(theirs)
-        self.socket, self._frames, self._bodies = ours, wire.FrameBuffer(), list[bytes]()
-        program = f"import sys; sys.path.insert(0, {_ROOT!r}); {code.format(fd=theirs.fileno())}"
-        self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-P", "-c", program],
-            pass_fds=(theirs.fileno(),),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the caller
-            env={**os.environ, **_ENVIRONMENT, **(environment or {})},
-        )
-        theirs.close()
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket, self._frames, self._bodies = sock, wire.FrameBuffer(), list[bytes]()
 
     def send(self, message: Any, fds: list[int] | None = None) -> None:
         data = wire.frame(message)
@@ -63,10 +52,16 @@ class Helper:
 
     def feed(self) -> list[bytes]:
         """Read once; the frames that came. Raises `SimulatorError` with the process's last words when it died."""
-        data = self.socket.recv(1 << 18)
+        try:
+            data = self.socket.recv(1 << 18)
+        except ConnectionResetError:
+            data = b""
         if not data:
             raise self._ended()
-        return self._frames.feed(data)
+        try:
+            return self._frames.feed(data)
+        except ValueError as error:
+            raise SimulatorError(f"a helper process of the simulator does not speak its protocol: {error}") from None
 
     def receive(self) -> bytes:
         """The next frame."""
@@ -74,11 +69,58 @@ class Helper:
             self._bodies += self.feed()
         return self._bodies.pop(0)
 
+    def pids_here(self, pids: tuple[int, ...]) -> tuple[int, ...]:
+        """Process ids that the helper named, as this process sees them; 0 for one that is gone."""
+        return pids
+
+    def _ended(self) -> SimulatorError:
+        return SimulatorError("a helper process of the simulator ended unexpectedly")
+
+    @property
+    def is_alive(self) -> bool:
+        return self.socket.fileno() >= 0
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The process that is ours to end."""
+        return ()
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Helper(Channel):
+    """A child process and the socket that it lives on."""
+
+    def __init__(self, code: str, prefix: tuple[str, ...] = (), environment: dict[str, str] | None = None) -> None:
+        ours, theirs = socket.socketpair()
+        theirs = _above_standard_streams(theirs)
+        super().__init__(ours)
+        program = f"import sys; sys.path.insert(0, {_ROOT!r}); {code.format(fd=theirs.fileno())}"
+        self.process = subprocess.Popen(
+            [*prefix, sys.executable, "-P", "-c", program],
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the caller
+            env={**os.environ, **ENVIRONMENT, **(environment or {})},
+        )
+        theirs.close()
+
     def _ended(self) -> SimulatorError:
         assert self.process.stderr is not None
         lines = self.process.stderr.read().decode(errors="replace").strip().splitlines()
         last_words = lines[-1] if lines else f"exit status {self.process.wait()}"
         return SimulatorError(f"a helper process of the simulator ended unexpectedly: {last_words}")
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (self.process.pid,)
 
     def close(self) -> None:
         self.socket.close()
@@ -98,28 +140,58 @@ def _above_standard_streams(sock: socket.socket) -> socket.socket:
     return copy
 
 
-class World:
-    """One forkserver and one coordinator. `lock`: one run at a time."""
+def zygote_reply(body: bytes) -> zygote.Reply:
+    """What a forkserver said. Raises `SimulatorError` for anything that none of ours says."""
+    try:
+        return zygote.decode_reply(body)
+    except msgspec.MsgspecError as error:
+        raise SimulatorError(f"the forkserver of the ranks does not speak its protocol: {error}") from None
 
-    def __init__(self, prefix: tuple[str, ...] = (), environment: dict[str, str] | None = None) -> None:
+
+class World:
+    """One forkserver and one coordinator. `lock`: one run at a time.
+
+    `ranks`: a forkserver that somebody else started; it may be hostile, so what it says may raise `SimulatorError`.
+    """
+
+    def __init__(self, environment: dict[str, str] | None = None, ranks: Channel | None = None) -> None:
         self.lock = threading.Lock()
         self.owner = os.getpid()
-        self.ranks = Helper("from simulator.rank import zygote; zygote.main({fd})", prefix, environment)
+        self.limit_bytes = wire.MAX_FRAME_BYTES  # what a rank may send in a run
+        self.cwd: str | None = None  # of ranks; None: this process's own, as it is when a run starts
+        self.environ: dict[str, str] | None = None  # likewise
+        self.ranks: Channel = ranks or Helper(
+            "from simulator.rank import zygote; zygote.main({fd})", environment=environment
+        )
         self.coordinator = Helper("sys.argv = ['', '{fd}']; from simulator.coordinator import host; host.main()")
         self._ready = False
 
+    def move_to(self, ranks: Channel) -> None:
+        """The next runs happen in another forkserver. The old one is the caller's to close."""
+        self.ranks, self._ready = ranks, False
+
     def wait_ready(self) -> None:
         if not self._ready:
-            assert isinstance(zygote.decode_reply(self.ranks.receive()), zygote.Ready)
+            self._expect(self._hear(), zygote.Ready)
             self._ready = True
+
+    def _hear(self) -> zygote.Reply:
+        return zygote_reply(self.ranks.receive())
+
+    @staticmethod
+    def _expect(reply: zygote.Reply, kind: type[_Reply]) -> _Reply:
+        if not isinstance(reply, kind):
+            raise SimulatorError(f"the forkserver of the ranks said {type(reply).__name__} out of turn")
+        return reply
 
     def fork(self, links: list[socket.socket], outputs: list[int]) -> tuple[int, ...]:
         """Start one rank for each link; their process ids."""
         fds = [fd for link, output in zip(links, outputs, strict=True) for fd in (link.fileno(), output)]
         self.ranks.send(zygote.Fork(len(links)), fds)
-        reply = zygote.decode_reply(self.ranks.receive())
-        assert isinstance(reply, zygote.Forked)
-        return reply.pids
+        pids = self._expect(self._hear(), zygote.Forked).pids
+        if len(pids) != len(links):
+            raise SimulatorError(f"the forkserver of the ranks started {len(pids)} of {len(links)} ranks")
+        return pids
 
     def begin(self, job: protocol.Job, links: list[socket.socket]) -> None:
         """Hand the other ends of the ranks' links to the coordinator."""
@@ -133,11 +205,12 @@ class World:
         self.ranks.send(zygote.Sweep())
         codes: dict[int, int] = {}
         while True:
-            match zygote.decode_reply(self.ranks.receive()):
-                case zygote.Exited(pid, code):
-                    codes[pid] = code
+            match self._hear():
                 case zygote.Swept():
                     return codes
+                case reply:
+                    exited = self._expect(reply, zygote.Exited)
+                    codes[exited.pid] = exited.code
 
     def close(self) -> None:
         self.coordinator.close()
@@ -165,26 +238,35 @@ def world() -> World:
 
 
 @contextlib.contextmanager
-def new_world(environment: dict[str, str]) -> Iterator[None]:
-    """Runs of this thread happen in a new forkserver with these variables, which ends with the block."""
-    other = World(environment=environment)
+def within(other: World) -> Iterator[None]:
+    """Runs of this thread happen in `other`, which stays the caller's to close."""
     token = _other_world.set(other)
     try:
         yield
     finally:
         _other_world.reset(token)
+
+
+@contextlib.contextmanager
+def new_world(environment: dict[str, str]) -> Iterator[None]:
+    """Runs of this thread happen in a new forkserver with these variables, which ends with the block."""
+    other = World(environment)
+    try:
+        with within(other):
+            yield
+    finally:
         other.close()
 
 
 def _is_alive(candidate: World) -> bool:
-    return candidate.ranks.process.poll() is None and candidate.coordinator.process.poll() is None
+    return candidate.ranks.is_alive and candidate.coordinator.is_alive
 
 
 def world_pids() -> tuple[int, ...]:
     """Processes that outlive a run on purpose."""
     if _world is None or _world.owner != os.getpid():
         return ()
-    return (_world.ranks.process.pid, _world.coordinator.process.pid)
+    return (*_world.ranks.pids, *_world.coordinator.pids)
 
 
 def shutdown() -> None:

@@ -16,6 +16,7 @@ from simulator.trace import Event, Trace
 
 COMPLETED = "Completed"
 _TAPE_LENGTH = 5
+_MAX_WORDS, _MAX_FRAMES = 2000, 200  # of what a rank says about its own error
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def _of_rank(rank: int, report: RankReport, error: dict[str, Any] | None, exit_c
     if report.why == "crashed":
         text = f"The process of rank {rank} ended{step} before its function returned: {_exit_text(exit_code)}."
         return _Candidate(report.clock_ns, Outcome("RankFailed", text, (rank,), report.step))
-    assert error is not None
+    error = error or {"rank": rank, "type": "unknown error", "message": "", "frames": []}
     text = f"Rank {rank} failed{step}{where} with {error['type']}: {error['message']}"
     return _Candidate(report.clock_ns, Outcome("RankFailed", text, (rank,), report.step, error))
 
@@ -139,16 +140,24 @@ def _error_data(rank: int, data: bytes, cells: Collection[str]) -> dict[str, Any
     """The rank's own account of its exception; whatever it is not, it is data."""
     try:
         error = json.loads(data)
-        frames = [
-            {key: frame.get(key, "") for key in ("file", "path", "line", "function", "text")}
-            for frame in error["frames"]
-        ]
+        frames = [_frame(frame) for frame in error["frames"][-_MAX_FRAMES:]]
         for frame in frames:
             if frame["path"] in cells:  # never another file that a rank may name
                 frame["text"] = linecache.getline(frame["path"], frame["line"]).strip()
-        return {"rank": rank, "type": str(error["type"]), "message": str(error["message"]), "frames": frames}
-    except (ValueError, TypeError, KeyError, AttributeError):
+        return {"rank": rank, "type": _words(error["type"]), "message": _words(error["message"]), "frames": frames}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {"rank": rank, "type": "unknown error", "message": "", "frames": []} if data else None
+
+
+def _frame(said: dict[str, Any]) -> dict[str, Any]:
+    line = said.get("line")
+    words = {key: _words(said.get(key, "")) for key in ("file", "path", "function", "text")}
+    return {**words, "line": line if isinstance(line, int) else 0}
+
+
+def _words(said: Any) -> str:
+    text = str(said)
+    return text if len(text) <= _MAX_WORDS else f"{text[:_MAX_WORDS]} ..."
 
 
 def _where(error: dict[str, Any] | None) -> str:
@@ -163,7 +172,8 @@ def _exit_text(code: int | None) -> str:
     if code is None:
         return "it closed its connection to the coordinator"
     if code < 0:
-        return f"signal {signal.Signals(-code).name}"
+        known = {int(each): each.name for each in signal.Signals}  # not the real-time ones
+        return f"signal {known.get(-code, -code)}"
     return f"exit status {code} (os._exit?)"
 
 

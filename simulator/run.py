@@ -16,7 +16,7 @@ import msgspec
 from simulator import launch, pickling, values
 from simulator.cluster import Cluster, get_cluster, to_ns
 from simulator.coordinator import protocol
-from simulator.errors import OUTCOME_ERRORS, UsageError
+from simulator.errors import OUTCOME_ERRORS, ResultError, UsageError
 from simulator.faults import FaultPlan
 from simulator.outcome import COMPLETED, Outcome, find_outcome
 from simulator.session import Session
@@ -156,6 +156,7 @@ def run(
         "timeout_ns": to_ns(timeout_s),
         "torch": version("torch").partition("+")[0],
     }
+    world = launch.world()
     common = Start(
         world_size=world_size,
         seed=seed,
@@ -163,11 +164,10 @@ def run(
         cpu_limit_s=cpu_limit_s,
         reduction=reduction,
         sys_path=[os.path.abspath(path) for path in sys.path],
-        cwd=os.getcwd(),
-        environ=dict(os.environ),
+        cwd=world.cwd or os.getcwd(),
+        environ=world.environ or dict(os.environ),
     )
     starts = _starts(common, plan, pickling.payloads(fn, args, rank_args, world_size))
-    world = launch.world()
     with world.lock:
         session = Session(world, starts, machine, cpu_limit_s, echo)
         report = _uninterrupted(session)
@@ -207,16 +207,34 @@ def _starts(common: Start, plan: FaultPlan, payloads: list[tuple[bytes, dict[str
 
 def _make_run(session: Session, report: protocol.Report, plan: FaultPlan, settings: dict[str, Any], replay: str) -> Run:
     trace = Trace(settings, report.events)
-    codes = [session.exit_code(rank) for rank in range(len(report.ranks))]
-    outcome = find_outcome(report.ranks, report.verdicts, codes, trace, replay, session.starts[0].labels)
+    reports, results = _read_results(report.ranks, plan)
+    codes = [session.exit_code(rank) for rank in range(len(reports))]
+    outcome = find_outcome(reports, report.verdicts, codes, trace, replay, session.starts[0].labels)
     trace.header["outcome"] = outcome.name
     trace.header["groups"] = [[name, list(ranks)] for name, ranks in report.groups]
     acted = {e.detail for e in trace if e.op in ("kill", "slow", "skip_collective")}
     raw = {rank: bytes(data).decode(errors="replace") for rank, data in enumerate(session.raw) if data}
-    results = [values.decode(r.result) if r.why == "done" else None for r in report.ranks]
     return Run(
         results, outcome, trace, plan, tuple(str(f) for f in plan.faults if str(f) in acted), session.output, raw
     )
+
+
+def _read_results(ranks: Sequence[protocol.RankReport], plan: FaultPlan) -> tuple[list[protocol.RankReport], list[Any]]:
+    """The reports and the values that ranks returned. A rank is not believed that the plan killed it when no kill was
+    planned, nor that it returned when its bytes are no result.
+    """
+    reports, results = list(ranks), list[Any]([None] * len(ranks))
+    doomed = {fault.rank for fault in plan.faults if fault.kind == "kill"}
+    for rank, report in enumerate(ranks):
+        if report.why == "killed" and rank not in doomed:
+            reports[rank] = msgspec.structs.replace(report, why="crashed")
+        elif report.why == "done":
+            try:
+                results[rank] = values.decode(report.result)
+            except ResultError as error:
+                said = msgspec.json.encode({"type": "ResultError", "message": str(error), "frames": []})
+                reports[rank] = msgspec.structs.replace(report, why="error", derived=False, error=said)
+    return reports, results
 
 
 def _uninterrupted(session: Session) -> protocol.Report:

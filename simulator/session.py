@@ -63,7 +63,9 @@ class Session:
                     BrokenPipeError, ConnectionResetError
                 ):  # a rank that is already dead is found later
                     our_end.sendall(wire.frame(start))
-            job = protocol.Job(len(links), msgspec.to_builtins(self.cluster), self.pids, self.cpu_limit_s)
+            watched = self.world.ranks.pids_here(self.pids)
+            cluster = msgspec.to_builtins(self.cluster)
+            job = protocol.Job(len(links), cluster, watched, self.cpu_limit_s, self.world.limit_bytes)
             self.world.begin(job, [our_end for _, our_end in links])
             self.has_begun = True
         finally:
@@ -113,9 +115,9 @@ class Session:
 
     def _hear_zygote(self) -> None:
         for body in self.world.ranks.feed():
-            reply = zygote.decode_reply(body)
-            assert isinstance(reply, zygote.Exited)
-            self.codes[reply.pid] = reply.code
+            reply = launch.zygote_reply(body)
+            if isinstance(reply, zygote.Exited):
+                self.codes[reply.pid] = reply.code
 
     def _hear_rank(self, rank: int) -> bool:
         data = os.read(self.pipes[rank], 1 << 16)

@@ -7,6 +7,7 @@ are imported only when a value needs them.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -27,8 +28,14 @@ def encode(value: Any) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """What `encode` was given: tensors as CPU tensors without gradient, arrays as numpy arrays."""
-    return msgspec.msgpack.decode(data, ext_hook=_from_ext)
+    """What `encode` was given: tensors as CPU tensors without gradient, arrays as numpy arrays.
+
+    Raises `ResultError` for bytes that `encode` never makes; no more memory is taken than `data` pays for.
+    """
+    try:
+        return msgspec.msgpack.decode(data, ext_hook=_from_ext)
+    except (msgspec.MsgspecError, ValueError, TypeError, RuntimeError, OverflowError) as error:
+        raise ResultError(f"these bytes are no result: {error}") from None
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -86,11 +93,14 @@ def _from_ext(code: int, data: memoryview) -> Any:
     if code == _TUPLE:
         return tuple(parts)
     dtype, shape, raw = parts
+    if not isinstance(dtype, str) or math.prod(shape) < 0 or (not raw and math.prod(shape)):
+        raise ResultError("a tensor or array has no bytes or no dtype")
     if code == _ARRAY:
         import numpy
 
         return numpy.frombuffer(raw, dtype=dtype).reshape(shape).copy()
-    assert code == _TENSOR, f"unknown extension {code}"
+    if code != _TENSOR:
+        raise ResultError(f"unknown extension {code}")
     import torch
 
     torch_dtype = getattr(torch, dtype, None)

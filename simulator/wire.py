@@ -7,12 +7,17 @@ Frames are a 4-byte length and a msgpack body. Times are integer virtual nanosec
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 HEADER = struct.Struct("!I")
 MAX_FRAME_BYTES = 1 << 30
+
+
+#: Bounds keep sums of what ranks claim within the 64 bits of an event.
+Ns = Annotated[int, msgspec.Meta(ge=-1, le=1 << 61)]
+Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
 
 
 # ---- rank -> coordinator: a frame is a list of these, in program order ----
@@ -39,13 +44,13 @@ class Op(msgspec.Struct, array_like=True, tag="op"):
     op: str
     reduce: str
     dtype: str
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[Size, ...], ...]
     match_shapes: bool
     peer: int
     tag: int
-    bytes: int
-    timeout_ns: int
-    issue_ns: int
+    bytes: Size
+    timeout_ns: Ns
+    issue_ns: Ns
     step: int
     phase: str
     site: str
@@ -56,8 +61,8 @@ class Note(msgspec.Struct, array_like=True, tag="note"):
 
     thread: str
     op: str
-    start_ns: int
-    end_ns: int
+    start_ns: Ns
+    end_ns: Ns
     step: int
     phase: str
     site: str
@@ -68,7 +73,7 @@ class Spawn(msgspec.Struct, array_like=True, tag="spawn"):
     """A registered thread begins, or (idle) a task that a thread pool will run later: `simulator.rank.threads`."""
 
     thread: str
-    now_ns: int
+    now_ns: Ns
     idle: bool
 
 
@@ -76,19 +81,19 @@ class End(msgspec.Struct, array_like=True, tag="end"):
     """A registered thread has nothing more to do."""
 
     thread: str
-    now_ns: int
+    now_ns: Ns
 
 
 class Idle(msgspec.Struct, array_like=True, tag="idle"):
     """A registered thread waits for another one of its rank, which will declare it Busy."""
 
     thread: str
-    now_ns: int
+    now_ns: Ns
 
 
 class Busy(msgspec.Struct, array_like=True, tag="busy"):
     thread: str
-    now_ns: int
+    now_ns: Ns
 
 
 class Waited(msgspec.Struct, array_like=True, tag="waited"):
@@ -96,7 +101,7 @@ class Waited(msgspec.Struct, array_like=True, tag="waited"):
 
     thread: str
     work: int
-    now_ns: int
+    now_ns: Ns
 
 
 class Print(msgspec.Struct, array_like=True, tag="print"):
@@ -104,7 +109,7 @@ class Print(msgspec.Struct, array_like=True, tag="print"):
 
     thread: str
     text: str
-    now_ns: int
+    now_ns: Ns
 
 
 class StoreSet(msgspec.Struct, array_like=True, tag="set"):
@@ -117,7 +122,7 @@ class Block(msgspec.Struct, array_like=True, tag="block"):
 
     thread: str
     work: int
-    now_ns: int
+    now_ns: Ns
 
 
 class Poll(msgspec.Struct, array_like=True, tag="poll"):
@@ -125,7 +130,7 @@ class Poll(msgspec.Struct, array_like=True, tag="poll"):
 
     thread: str
     work: int
-    now_ns: int
+    now_ns: Ns
 
 
 class StoreCall(msgspec.Struct, array_like=True, tag="store"):
@@ -136,8 +141,8 @@ class StoreCall(msgspec.Struct, array_like=True, tag="store"):
     keys: tuple[str, ...]
     values: tuple[bytes, ...]
     amount: int
-    timeout_ns: int
-    now_ns: int
+    timeout_ns: Ns
+    now_ns: Ns
     site: str
 
 
@@ -146,8 +151,8 @@ class Leave(msgspec.Struct, array_like=True, tag="leave"):
     exception.
     """
 
-    why: str
-    now_ns: int
+    why: Literal["done", "error", "killed", "spinning", "crashed"]
+    now_ns: Ns
     result: bytes = b""
     error: bytes = b""
     derived: bool = False

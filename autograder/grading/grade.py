@@ -11,10 +11,10 @@ from autograder import lab_file
 from autograder.checks.student import Assembly
 from autograder.course import Course, Exercise
 from autograder.grading import extract
-from autograder.grading.host import JobHost, Progress
+from autograder.grading.host import JobHost, Progress, zero
 from autograder.grading.job import Request
 from autograder.progress import digest
-from autograder.results import CheckResult, Finding, NotebookResult, Params, Part
+from autograder.results import CheckResult, Finding, NotebookResult, Params
 
 
 def _quiet(text: str) -> None:
@@ -29,6 +29,7 @@ def check_exercise(
     host: JobHost | None = None,
     progress: Progress = _quiet,
     root: Path | None = None,
+    room: str = "",
 ) -> CheckResult:
     """Check one exercise cell.
 
@@ -39,6 +40,7 @@ def check_exercise(
         host: a warm job process to use; without one a fresh one is started and ended.
         progress: called with a few words while the check runs.
         root: the course folder (default: the one found from here).
+        room: whose code it is, where `host` has a sandbox: two names never share a process or a file.
     """
     root = root or course_file.find_root()
     course = course_file.load(root)
@@ -47,10 +49,10 @@ def check_exercise(
     given = facts.exercise(exercise_id)
     said = _without_running(source, exercise, given.starter)
     if said is not None:
-        return _zero(exercise, said)
+        return zero(exercise, said, "not looked at")
     assert source is not None
     assembly = Assembly(exercise_id, facts.setup, source, given.starter)
-    request = Request(secrets.token_hex(16), assembly, exercise, params or Params())
+    request = Request(secrets.token_hex(16), assembly, exercise, params or Params(), room)
     if host is not None:
         return host.check(request, course.grading.deadline_s, progress)
     with JobHost() as fresh:
@@ -62,23 +64,31 @@ def grade_notebook(
     lab_id: str,
     params: Params,
     *,
+    host: JobHost | None = None,
     root: Path | None = None,
     progress: Progress = _quiet,
 ) -> NotebookResult:
     """Grade every exercise of a lab in one notebook. Nothing of the notebook runs in this process.
 
+    Args:
+        host: where its code runs. Every call gets a room of its own there, so one host serves a whole class. Without
+            one: a new one beside this process, for notebooks of one's own.
+
     Raises:
         NotebookFileError: the file is missing or is no notebook.
     """
+    if host is None:
+        with JobHost() as fresh:
+            return grade_notebook(path_or_bytes, lab_id, params, host=fresh, root=root, progress=progress)
     root = root or course_file.find_root()
     course: Course = course_file.load(root)
     lab = course.lab(lab_id)
     found = extract.exercise_cells(extract.read(path_or_bytes), lab)
-    with JobHost() as host:
-        results = [
-            check_exercise(found.cells.get(e.id), e.id, params, host=host, progress=progress, root=root)
-            for e in lab.exercises
-        ]
+    room = secrets.token_hex(8)
+    results = [
+        check_exercise(found.cells.get(e.id), e.id, params, host=host, progress=progress, root=root, room=room)
+        for e in lab.exercises
+    ]
     return NotebookResult(
         lab=lab_id,
         notebook=f"{lab_id}.ipynb",
@@ -116,14 +126,3 @@ def _syntax(source: str) -> Finding | None:
     except (ValueError, RecursionError, MemoryError):
         return Finding(key="syntax", title="The cell is not valid Python", text="Python cannot read the cell.")
     return None
-
-
-def _zero(exercise: Exercise, finding: Finding) -> CheckResult:
-    return CheckResult(
-        exercise=exercise.id,
-        points=0.0,
-        max_points=exercise.points,
-        passed=False,
-        parts=[Part(p.key, p.title, False, 0.0, p.points, "not looked at") for p in exercise.parts],
-        findings=[finding],
-    )

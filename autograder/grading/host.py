@@ -15,23 +15,31 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 import msgspec
 
-from autograder.errors import CheckJobError, LabError
-from autograder.grading import processes
+from autograder.course import Exercise
+from autograder.errors import CheckJobError, LabError, SandboxError
 from autograder.grading.job import Answer, Request
 from autograder.results import CheckResult, Finding, Part
+from autograder.sandbox import bubblewrap, processes
 
 Progress = Callable[[str], None]
+Where = Literal["beside", "bubblewrap", "limits"]
+BROKE_OFF = ("broke-off", "used-up")  # keys of findings, too: somebody should look at such a submission
 START_LIMIT_S = 300.0
 PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class JobHost:
-    """A job process, started at the first request and again after it had to be stopped. Use as a context manager."""
+    """A job process, started at the first request and again after it had to be stopped. Use as a context manager.
 
-    def __init__(self) -> None:
+    `where` its ranks run: "beside" it, which is for one's own code, or in a sandbox ("bubblewrap", "limits").
+    """
+
+    def __init__(self, where: Where = "beside") -> None:
+        self._where = where
         self._process: subprocess.Popen[bytes] | None = None
         self._answers = -1
         self._pending = b""
@@ -64,6 +72,8 @@ class JobHost:
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
+        if self._where == "bubblewrap" and (why := bubblewrap.why_not()):
+            raise SandboxError(f"{why}. {bubblewrap.WITHOUT}")
         progress("starting the simulator")
         self._start()
         if self._line(time.monotonic() + START_LIMIT_S) is None:
@@ -86,6 +96,8 @@ class JobHost:
                 continue
             if answer.result is not None:
                 return answer.result
+            if answer.kind in BROKE_OFF:
+                return _broke_off(request, answer)
             if answer.error:
                 raise LabError(answer.error) if answer.kind == "user" else CheckJobError(_broke(answer.error))
             doing = answer.progress
@@ -96,7 +108,7 @@ class JobHost:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(_python_path()), "PYTHONHASHSEED": "0"}
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "autograder.grading.job", str(theirs)],
+                [sys.executable, "-W", "ignore", "-m", "autograder.grading.job", self._where, str(theirs)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -152,16 +164,34 @@ def _broke(details: str) -> str:
 
 
 def _past_deadline(request: Request, doing: str) -> CheckResult:
-    exercise = request.exercise
     text = (
         f"The check did not come to an end ({doing}) and was stopped with everything it had started. "
         "A rank that sleeps or waits for input never returns; remove that."
     )
+    finding = Finding(key="deadline", title="Stopped at the deadline", text=text, expected="every rank returns")
+    return zero(request.exercise, finding, "stopped at the deadline")
+
+
+def _broke_off(request: Request, answer: Answer) -> CheckResult:
+    """The result where a student's processes did not let a run come to its end."""
+    if answer.kind == "used-up":
+        title, text = "Your code took too much", f"Your code was stopped: {answer.error}. Use less."
+    else:
+        title = "The check broke off"
+        text = (
+            f"The processes that run your code ended, or said something that no rank says, so nothing could be checked "
+            f"({answer.error}). Code of an exercise must leave the processes of the simulator alone."
+        )
+    return zero(request.exercise, Finding(key=answer.kind, title=title, text=text), "not looked at")
+
+
+def zero(exercise: Exercise, finding: Finding, note: str) -> CheckResult:
+    """No points, for one reason; `note` stands at every part."""
     return CheckResult(
         exercise=exercise.id,
         points=0.0,
         max_points=exercise.points,
         passed=False,
-        parts=[Part(p.key, p.title, False, 0.0, p.points, "stopped at the deadline") for p in exercise.parts],
-        findings=[Finding(key="deadline", title="Stopped at the deadline", text=text, expected="every rank returns")],
+        parts=[Part(p.key, p.title, False, 0.0, p.points, note) for p in exercise.parts],
+        findings=[finding],
     )

@@ -2,7 +2,8 @@
 
 Requests come as JSON lines on stdin, answers go as JSON lines to the inherited file descriptor named on the command
 line. Ranks inherit neither, and every answer repeats the request's token, so that a line which a rank smuggles into
-the pipe is no answer. This is no sandbox: a rank that runs as the same user as the grader can still do harm.
+the pipe is no answer. Where the ranks run is the first word of the command line: "beside" this process as the same
+user, who could do harm, or in rooms of the sandbox ("bubblewrap", "limits"). This process stays outside of them.
 When stdin closes, because the process that asked has ended in any way, this process ends with everything it started.
 """
 
@@ -23,8 +24,9 @@ from autograder import checks
 from autograder.checks.student import Assembly
 from autograder.course import Exercise
 from autograder.errors import LabError
-from autograder.grading import processes
+from autograder.grading.places import Beside, BrokeOffError, Rooms
 from autograder.results import CheckResult, Params
+from autograder.sandbox import processes
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -34,10 +36,15 @@ class Request(msgspec.Struct, frozen=True):
     assembly: Assembly
     exercise: Exercise
     params: Params
+    room: str = ""  # submissions with different names never share a process or a file
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Ready to start, a line of progress, the result, or an error (``kind`` "user" if the request was unusable)."""
+    """Ready to start, a line of progress, the result, or an error.
+
+    ``kind`` of an error: "user" if the request was unusable, "ours", or "broke-off" and "used-up" if the student's
+    processes brought the run to an end.
+    """
 
     token: str = ""
     ready: bool = False
@@ -54,7 +61,7 @@ def run_check(request: Request, say: Any) -> CheckResult:
     return result
 
 
-def _serve(answers: int) -> None:
+def _serve(answers: int, place: Beside | Rooms) -> None:
     """Answer requests until stdin ends."""
 
     def send(answer: Answer) -> None:
@@ -63,20 +70,25 @@ def _serve(answers: int) -> None:
             data = data[os.write(answers, data) :]
 
     requests = _requests()
-    _warm_up()
+    _warm_up(place)
     send(Answer(ready=True))
     for line in requests:
         request = msgspec.json.decode(line, type=Request)
-        token = request.token
-        try:
-            result = run_check(request, lambda text, token=token: send(Answer(token, progress=text)))
-            answer = Answer(token, result=result)
-        except LabError as error:
-            answer = Answer(token, error=str(error), kind="user")
-        except Exception:
-            answer = Answer(token, error=traceback.format_exc(), kind="ours")
-        processes.kill_strays(keep=_world_pids())
+        answer = _answer(request, place, lambda text, token=request.token: send(Answer(token, progress=text)))
+        place.tidy()
         send(answer)
+
+
+def _answer(request: Request, place: Beside | Rooms, say: Any) -> Answer:
+    token = request.token
+    try:
+        return Answer(token, result=place.run(request.room, lambda: run_check(request, say)))
+    except BrokeOffError as error:
+        return Answer(token, error=str(error), kind="used-up" if error.used_up else "broke-off")
+    except LabError as error:
+        return Answer(token, error=str(error), kind="user")
+    except Exception:
+        return Answer(token, error=traceback.format_exc(), kind="ours")
 
 
 def _requests() -> Iterator[bytes]:
@@ -93,30 +105,23 @@ def _requests() -> Iterator[bytes]:
     return iter(lines.get, None)
 
 
-def _warm_up() -> None:
-    """Start the simulator's helpers, and load what draws pictures while they load torch."""
-    from simulator import launch
+def _warm_up(place: Beside | Rooms) -> None:
+    """Load what draws pictures while the simulator's helpers load torch."""
+    if isinstance(place, Beside):
+        from simulator import launch
 
-    world = launch.world()
+        launch.world()
     importlib.import_module("simulator.show.draw")
-    world.wait_ready()
-
-
-def _world_pids() -> tuple[int, ...]:
-    if "simulator.launch" not in sys.modules:
-        return ()
-    from simulator.launch import world_pids
-
-    return tuple(world_pids())
+    place.warm_up()
 
 
 def main() -> None:
-    """Start the service; the descriptor for answers is the only argument."""
-    answers = int(sys.argv[1])
+    """Start the service; arguments: where ranks run, the descriptor for answers."""
+    where, answers = sys.argv[1], int(sys.argv[2])
     os.set_inheritable(answers, False)
     processes.adopt_orphans()
     processes.close_to_others()
-    _serve(answers)
+    _serve(answers, Beside() if where == "beside" else Rooms("limits" if where == "limits" else "bubblewrap"))
 
 
 if __name__ == "__main__":

@@ -66,6 +66,7 @@ class _Host:
         self.job, self.sockets, self.caller = job, sockets, caller
         self.engine = Engine(job.world_size, msgspec.convert(job.cluster, Cluster))
         self.buffers = [wire.FrameBuffer() for _ in sockets]
+        self.received_bytes = [0 for _ in sockets]
         self.unsent = [bytearray() for _ in sockets]
         self.backlog: set[int] = set()  # ranks whose socket took only a part of what is for them
         self.seen: dict[int, tuple[int, float, float]] = {}  # number of words, then processor and wall time
@@ -100,6 +101,9 @@ class _Host:
     def _read(self, rank: int) -> None:
         try:
             data = self.sockets[rank].recv(1 << 18)
+            self.received_bytes[rank] += len(data)
+            if self.received_bytes[rank] > self.job.limit_bytes:
+                raise ProtocolError(f"rank {rank} sent more than {self.job.limit_bytes} bytes")
             for body in self.buffers[rank].feed(data):
                 self.engine.receive(rank, wire.decode_records(body))
         except BlockingIOError:

@@ -11,13 +11,14 @@ from simulator.trace import Event
 
 class Job(msgspec.Struct, array_like=True, tag="job"):
     """One run; the descriptors of the ranks' sockets come with it, in rank order. `pids` is for watching processor
-    time.
+    time; a rank that sends more than `limit_bytes` is cut off.
     """
 
     world_size: int
     cluster: Any
     pids: tuple[int, ...]
     cpu_limit_s: float
+    limit_bytes: int = 1 << 30
 
 
 class Lines(msgspec.Struct, array_like=True, tag="lines"):

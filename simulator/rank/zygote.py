@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import NoReturn
 
 import msgspec
@@ -61,13 +62,19 @@ class Swept(msgspec.Struct, array_like=True, tag="swept"):
     pass
 
 
+Reply = Ready | Forked | Exited | Swept
+
 decode_request = msgspec.msgpack.Decoder(Fork | Kill | Sweep).decode
-decode_reply = msgspec.msgpack.Decoder(Ready | Forked | Exited | Swept).decode
+decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
 class Zygote:
-    def __init__(self, caller: socket.socket, later: tuple[str, ...] = ()) -> None:
-        self.caller = caller
+    """`later`: modules to import while nobody waits. `on_fork` is called first in every rank."""
+
+    def __init__(
+        self, caller: socket.socket, later: tuple[str, ...] = (), on_fork: Callable[[], None] | None = None
+    ) -> None:
+        self.caller, self.on_fork = caller, on_fork
         self.later = deque(later)
         self.has_forked = False
         self.children: set[int] = set()
@@ -144,6 +151,8 @@ class Zygote:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         main.prepare_process()
+        if self.on_fork:
+            self.on_fork()
         os.dup2(output, 1)
         os.dup2(output, 2)
         for fd in (*fds, *self.inherited):
@@ -180,7 +189,7 @@ class Zygote:
                     self.children.discard(pid)
                     self._say(Exited(pid, os.waitstatus_to_exitcode(status)))
 
-    def _say(self, reply: Ready | Forked | Exited | Swept) -> None:
+    def _say(self, reply: Reply) -> None:
         with contextlib.suppress(OSError):  # the caller is gone: the main loop will see it
             self.caller.sendall(wire.frame(reply))
 

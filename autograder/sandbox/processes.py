@@ -49,6 +49,14 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def children(pid: int) -> list[int]:
+    """The processes that ``pid``'s main thread started and that are not reaped yet (Linux); empty when it is gone."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 def kill_tree(pid: int) -> None:
     """Stop ``pid``, then kill it and everything below it, until nothing new appears."""
     with contextlib.suppress(ProcessLookupError):
