@@ -12,11 +12,10 @@ _THROUGH_ONE_RANK = ("gather", "scatter")
 
 def in_node_seconds(op: str, num_bytes: float, size: int, fabric: Fabric, link_factor: float) -> float:
     """The ring: `size` - 1 hops a pass."""
-    hops = passes(op) * (size - 1)
     gain = fabric.all_reduce_gain if op == "all_reduce" else 1.0
-    short = fabric.short_us(hops, payload(op, num_bytes) / size)
-    bulk = fabric.bulk_us(hops, bytes_sent(op, num_bytes, size), fabric.bandwidth_gbytes_per_s * gain / link_factor)
-    return min(short, bulk) * 1e-6
+    gbytes_per_s = fabric.bandwidth_gbytes_per_s * gain / link_factor
+    first_piece = payload(op, num_bytes) / size
+    return fabric.seconds(passes(op) * (size - 1), first_piece, bytes_sent(op, num_bytes, size), gbytes_per_s)
 
 
 def across_nodes_seconds(
@@ -37,7 +36,7 @@ def across_nodes_seconds(
     """
     node = inter.bandwidth_gbytes_per_s / concurrent
     if op == "all_to_all" or op in _THROUGH_ONE_RANK:
-        return _direct_us(op, num_bytes, shape, intra, inter, node, rail_gbytes_per_s, link_factor) * 1e-6
+        return _direct_seconds(op, num_bytes, shape, intra, inter, node, rail_gbytes_per_s, link_factor)
     gain = intra.all_reduce_gain if op == "all_reduce" else 1.0
     gbytes_per_s = min(shape.per_node * rail_gbytes_per_s, node)
     if shape.per_node > 1:
@@ -45,16 +44,12 @@ def across_nodes_seconds(
     volume = bytes_sent(op, num_bytes, shape.size)
     if passes(op) == 2 or op in ROOTED:
         levels = math.log2(shape.nodes)
-        short = inter.short_us(passes(op) * levels, payload(op, num_bytes) * levels)
-        bulk = inter.bulk_us(passes(op) * levels, volume, gbytes_per_s / link_factor)
-    else:
-        in_node_hops = shape.size - shape.nodes
-        short = inter.short_us(shape.nodes - 1, num_bytes / shape.size) + in_node_hops * intra.short_hop_us
-        bulk = inter.bulk_us(shape.nodes - 1, volume, gbytes_per_s / link_factor) + in_node_hops * intra.bulk_hop_us
-    return min(short, bulk) * 1e-6
+        return inter.seconds(passes(op) * levels, payload(op, num_bytes) * levels, volume, gbytes_per_s / link_factor)
+    chain = (shape.size - shape.nodes) * intra.short_hop_us * 1e-6
+    return chain + inter.seconds(shape.nodes - 1, num_bytes / shape.size, volume, gbytes_per_s / link_factor)
 
 
-def _direct_us(
+def _direct_seconds(
     op: str,
     num_bytes: float,
     shape: GroupShape,
@@ -69,4 +64,4 @@ def _direct_us(
     rail = min(rail_gbytes_per_s, node_gbytes_per_s / senders) / link_factor
     out = num_bytes * (shape.size - shape.per_node) / shape.size
     inside = num_bytes * (shape.per_node - 1) / shape.size
-    return inter.bulk_us(1, out, rail) + inside / (intra.bandwidth_gbytes_per_s * 1e3)
+    return inter.seconds(1, out, out, rail) + inside / (intra.bandwidth_gbytes_per_s * 1e9)

@@ -41,8 +41,9 @@ class Fabric:
     measured: tuple[str, ...] = ()
     source: str = ""
 
-    def short_us(self, hops: float, first_piece_bytes: float) -> float:
-        return self.short_base_us + hops * self.short_hop_us + first_piece_bytes * self.short_us_per_kb * 1e-3
-
-    def bulk_us(self, hops: float, num_bytes: float, gbytes_per_s: float) -> float:
-        return self.bulk_base_us + hops * self.bulk_hop_us + num_bytes / (gbytes_per_s * 1e3)
+    def seconds(self, hops: float, first_piece_bytes: float, num_bytes: float, gbytes_per_s: float) -> float:
+        """The faster protocol: so many hops in a row, a first piece, and `num_bytes` sent at that bandwidth."""
+        streaming_us = num_bytes / (gbytes_per_s * 1e3)
+        short_us = self.short_base_us + hops * self.short_hop_us
+        short_us += max(first_piece_bytes * self.short_us_per_kb * 1e-3, streaming_us)
+        return min(short_us, self.bulk_base_us + hops * self.bulk_hop_us + streaming_us) * 1e-6

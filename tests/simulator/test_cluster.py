@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from simulator.cluster import PRESETS, Cluster, Gpu, Link, get_cluster, presets
-from simulator.cluster.algorithms import GroupShape
+from simulator.cluster.algorithms import GroupShape, bytes_sent
 from simulator.cluster.fit import ALL, DATA, fit_all, mean_absolute, measurements, relative_errors
 from simulator.errors import UsageError
 
@@ -127,3 +127,12 @@ def test_unknown_names_are_refused_with_the_known_ones():
         TWO_A_NODE.collective_ns("all_reduce", 8, range(4), algorithm="mesh")
     with pytest.raises(UsageError, match="all_gather has no tree"):
         TWO_A_NODE.collective_ns("all_gather", 8, range(4), algorithm="tree")
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter"])
+@pytest.mark.parametrize("size", [2, 8, 16, 128])
+def test_no_protocol_is_faster_than_its_link(op, size):
+    cluster = get_cluster("a100-80gb")
+    limit = (cluster.intra_fabric if size <= 8 else cluster.inter_fabric).bandwidth_gbytes_per_s * 1e9
+    sent = bytes_sent(op, 2.0**34, size)
+    assert cluster.collective_s(op, 2.0**34, cluster.shape(range(size))) >= sent / limit
