@@ -27,7 +27,7 @@ from simulator.errors import (
     UsageError,
 )
 from simulator.faults import FaultPlan
-from simulator.inside import compute, steps
+from simulator.inside import annotate, compute, steps
 from simulator.outcome import Outcome
 from simulator.run import Run, run
 from simulator.trace import Event, Trace
@@ -53,6 +53,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "UsageError",
+    "annotate",
     "compute",
     "diagnose",
     "run",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,6 +31,23 @@ def steps(count: int | Iterable[int]) -> Iterator[int]:
         if ctx:
             ctx.begin_step(step)
         yield step
+
+
+@contextmanager
+def annotate(phase: str) -> Iterator[None]:
+    """Name a phase of the program: ``with simulator.annotate("save-write"):``.
+
+    Events inside carry it as their `phase`, and a fault plan can act at its beginning: ``kill(rank=1, phase=eval)``.
+    """
+    ctx = _context()
+    if ctx is None:
+        yield
+        return
+    ctx.begin_annotation(phase)
+    try:
+        yield
+    finally:
+        ctx.end_annotation()
 
 
 def _context() -> Context | None:

@@ -78,7 +78,7 @@ def find_outcome(
     candidates += [
         _Candidate(v.at_ns, Outcome(v.kind, v.text, v.ranks, v.step)) for v in verdicts if _counts(v, reports)
     ]
-    first = min(candidates, key=lambda c: c.at_ns, default=None)
+    first = min(candidates, key=lambda c: c.at_ns, default=_hanging(reports))
     if first is None:
         return Outcome(COMPLETED, _completed_text(reports, trace), replay=replay_line)
     found = first.outcome
@@ -160,6 +160,21 @@ def _words(said: Any) -> str:
     return text if len(text) <= _MAX_WORDS else f"{text[:_MAX_WORDS]} ..."
 
 
+def _hanging(reports: Sequence[RankReport]) -> _Candidate | None:
+    """Nobody waited for a rank that hangs: the others are through, and the job does not end."""
+    hung = [rank for rank, report in enumerate(reports) if report.why == "hung"]
+    if not hung:
+        return None
+    step = reports[hung[0]].step
+    at = f" at step {step}" if step >= 0 else ""
+    verb = "hangs" if len(hung) == 1 else "hang"
+    text = (
+        f"{ranks_text(hung).capitalize()} {verb}{at} by the fault plan, and nobody waits for it: no timeout ends the "
+        "job. Only something that looks at the progress of every rank (a heartbeat) would notice."
+    )
+    return _Candidate(reports[hung[0]].clock_ns, Outcome("NoProgress", text, tuple(hung), step))
+
+
 def _where(error: dict[str, Any] | None) -> str:
     if not error or not error["frames"]:
         return ""
@@ -214,9 +229,8 @@ def _stacks(errors: Sequence[dict[str, Any] | None]) -> str:
 
 def _mark(event: Event) -> str:
     if event.op == "exit":
-        return {"done": "finished", "error": "raised", "killed": "killed", "crashed": "died", "spinning": "spins"}.get(
-            event.status, event.status
-        )
+        told = {"done": "finished", "error": "raised", "crashed": "died", "spinning": "spins", "hung": "hangs"}
+        return told.get(event.status, event.status)
     if not event.is_communication:
         return event.op
     return event.label + ("" if event.status == "ok" else f" [{event.status}]")

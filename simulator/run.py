@@ -17,7 +17,7 @@ from simulator import launch, pickling, values
 from simulator.cluster import Cluster, get_cluster, to_ns
 from simulator.coordinator import protocol
 from simulator.errors import OUTCOME_ERRORS, ResultError, UsageError
-from simulator.faults import FaultPlan
+from simulator.faults import ENDS, KINDS, FaultPlan
 from simulator.outcome import COMPLETED, Outcome, find_outcome
 from simulator.session import Session
 from simulator.start import Start
@@ -51,7 +51,7 @@ class Run:
     raw_output: dict[int, str] = field(repr=False)
 
     @property
-    def lost(self) -> tuple[int, ...]:
+    def killed(self) -> tuple[int, ...]:
         """Ranks that the plan killed."""
         return tuple(e.rank for e in self.trace if e.op == "exit" and e.status == "killed")
 
@@ -166,6 +166,7 @@ def run(
         sys_path=[os.path.abspath(path) for path in sys.path],
         cwd=world.cwd or os.getcwd(),
         environ=world.environ or dict(os.environ),
+        ranks_per_node=machine.gpus_per_node,
     )
     starts = _starts(common, plan, pickling.payloads(fn, args, rank_args, world_size))
     with world.lock:
@@ -212,7 +213,7 @@ def _make_run(session: Session, report: protocol.Report, plan: FaultPlan, settin
     outcome = find_outcome(reports, report.verdicts, codes, trace, replay, session.starts[0].labels)
     trace.header["outcome"] = outcome.name
     trace.header["groups"] = [[name, list(ranks)] for name, ranks in report.groups]
-    acted = {e.detail for e in trace if e.op in ("kill", "slow", "skip_collective")}
+    acted = {e.detail for e in trace if e.op in KINDS}
     raw = {rank: bytes(data).decode(errors="replace") for rank, data in enumerate(session.raw) if data}
     return Run(
         results, outcome, trace, plan, tuple(str(f) for f in plan.faults if str(f) in acted), session.output, raw
@@ -220,13 +221,13 @@ def _make_run(session: Session, report: protocol.Report, plan: FaultPlan, settin
 
 
 def _read_results(ranks: Sequence[protocol.RankReport], plan: FaultPlan) -> tuple[list[protocol.RankReport], list[Any]]:
-    """The reports and the values that ranks returned. A rank is not believed that the plan killed it when no kill was
+    """The reports and the values that ranks returned. A rank is not believed that the plan ended it when that was not
     planned, nor that it returned when its bytes are no result.
     """
     reports, results = list(ranks), list[Any]([None] * len(ranks))
-    doomed = {fault.rank for fault in plan.faults if fault.kind == "kill"}
+    doomed = {(fault.rank, how) for fault in plan.faults for how in ENDS.get(fault.kind, ())}
     for rank, report in enumerate(ranks):
-        if report.why == "killed" and rank not in doomed:
+        if report.why in ("killed", "hung") and (rank, report.why) not in doomed:
             reports[rank] = msgspec.structs.replace(report, why="crashed")
         elif report.why == "done":
             try:

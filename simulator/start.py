@@ -13,6 +13,9 @@ from simulator import wire
 class Start(msgspec.Struct, array_like=True, kw_only=True):
     """`payload` is a cloudpickle of (function, args): trusted code sends it, a rank loads it, never the other way
     round.
+
+    `restart_count`: which incarnation of the job this is; it begins at `start_ns`. `healing`: partitions of an earlier
+    incarnation by their text, and the virtual time at which they end (-1: never).
     """
 
     world_size: int
@@ -23,6 +26,11 @@ class Start(msgspec.Struct, array_like=True, kw_only=True):
     sys_path: list[str]
     cwd: str
     environ: dict[str, str]
+    ranks_per_node: int = 1 << 30
+    restart_count: int = 0
+    max_restarts: int = 0
+    start_ns: int = 0
+    healing: dict[str, int] = {}
     rank: int = -1
     faults: list[Any] = []
     labels: dict[str, str] = {}

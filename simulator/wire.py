@@ -15,6 +15,8 @@ HEADER = struct.Struct("!I")
 MAX_FRAME_BYTES = 1 << 30
 
 
+Why = Literal["done", "error", "killed", "hung", "stopped", "spinning", "crashed"]
+
 #: Bounds keep sums of what ranks claim within the 64 bits of an event.
 Ns = Annotated[int, msgspec.Meta(ge=-1, le=1 << 61)]
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
@@ -33,7 +35,8 @@ class Op(msgspec.Struct, array_like=True, tag="op"):
     """A communication operation announced at issue.
 
     `work` is unique in the rank, `number` counts the operations of its thread. `peer`: global rank of the other side or
-    root, -1 for none or any.
+    root, -1 for none or any. Of the fault plan: `slow`, a factor on its duration; `cut`, the partition between its
+    ranks, and when that ends (-1: never).
     """
 
     thread: str
@@ -54,6 +57,9 @@ class Op(msgspec.Struct, array_like=True, tag="op"):
     step: int
     phase: str
     site: str
+    slow: Annotated[float, msgspec.Meta(ge=1, le=1e6)] = 1.0
+    cut: str = ""
+    heals_ns: Ns = 0
 
 
 class Note(msgspec.Struct, array_like=True, tag="note"):
@@ -94,6 +100,12 @@ class Idle(msgspec.Struct, array_like=True, tag="idle"):
 class Busy(msgspec.Struct, array_like=True, tag="busy"):
     thread: str
     now_ns: Ns
+
+
+class Doom(msgspec.Struct, array_like=True, tag="doom"):
+    """This rank will be killed at this virtual time if it is still there: the end of a preemption's grace."""
+
+    at_ns: Ns
 
 
 class Waited(msgspec.Struct, array_like=True, tag="waited"):
@@ -147,18 +159,34 @@ class StoreCall(msgspec.Struct, array_like=True, tag="store"):
 
 
 class Leave(msgspec.Struct, array_like=True, tag="leave"):
-    """The rank's last words. why: done, error, killed, spinning. `result`: encoded value; `error`: JSON of the
-    exception.
+    """The rank's last words. why: done, error, killed, hung, stopped, spinning. `result`: encoded value; `error`: JSON
+    of the exception.
     """
 
-    why: Literal["done", "error", "killed", "spinning", "crashed"]
+    why: Why
     now_ns: Ns
     result: bytes = b""
     error: bytes = b""
     derived: bool = False
 
 
-Record = GroupDef | Op | Note | Waited | Print | StoreSet | Block | Poll | StoreCall | Spawn | End | Idle | Busy | Leave
+Record = (
+    GroupDef
+    | Op
+    | Note
+    | Doom
+    | Waited
+    | Print
+    | StoreSet
+    | Block
+    | Poll
+    | StoreCall
+    | Spawn
+    | End
+    | Idle
+    | Busy
+    | Leave
+)
 
 
 # ---- coordinator -> rank ----
@@ -191,7 +219,14 @@ class Bye(msgspec.Struct, array_like=True, tag="bye"):
     """Nothing more will be asked of this rank."""
 
 
-Reply = Go | Fail | Answer | Bye
+class Die(msgspec.Struct, array_like=True, tag="die"):
+    """To a rank whose main thread waits: it ends now. why: killed (its grace is over), stopped (by the agent)."""
+
+    why: Literal["killed", "stopped"]
+    now_ns: int
+
+
+Reply = Go | Fail | Answer | Bye | Die
 
 _encoder = msgspec.msgpack.Encoder()
 _records = msgspec.msgpack.Decoder(list[Record])

@@ -8,46 +8,38 @@ a time. So the order in which messages of different ranks arrive decides nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
 
 from simulator import wire
 from simulator.cluster import Cluster, to_ns
+from simulator.coordinator.decision import ANY_SOURCE, BYE, LOSS, MISMATCH, POLL, RELEASE, STORE, TIMEOUT, Decision
 from simulator.coordinator.judge import Judge
 from simulator.coordinator.matching import Channel, Matching, Meeting
 from simulator.coordinator.prints import PrintQueue
 from simulator.coordinator.records import ProtocolError, change_thread, known_op, known_thread, note_event
 from simulator.coordinator.state import BLOCKED, GONE, LEFT, RUNNING, OpState, RankState, ThreadState
+from simulator.coordinator.stops import Stops
 from simulator.coordinator.store import Store
 from simulator.trace import Event
 
 POLL_NS = 10_000  # virtual cost of one is_completed(), about what an event query costs
-#: What goes first among decisions at the same virtual time.
-_RELEASE, _STORE, _ANY_SOURCE, _POLL, _LOSS, _MISMATCH, _TIMEOUT, _BYE = range(8)
-
-
-class Decision(NamedTuple):
-    """Something that may happen when no rank can run. The lowest (at_ns, priority, rank) goes first."""
-
-    at_ns: int
-    priority: int
-    rank: int
-    act: Callable[[], None]
 
 
 class Engine:
-    """One run."""
+    """One run, or one incarnation of it, from `start_ns` on. `agent`: see `simulator.coordinator.stops`."""
 
-    def __init__(self, world_size: int, cluster: Cluster) -> None:
-        self.ranks = [RankState(rank) for rank in range(world_size)]
+    def __init__(self, world_size: int, cluster: Cluster, *, start_ns: int = 0, agent: bool = False) -> None:
+        self.ranks = [RankState(rank, start_ns=start_ns) for rank in range(world_size)]
         self.outbox: list[list[wire.Reply]] = [[] for _ in range(world_size)]
         self.matching = Matching(cluster)
         self.judge = Judge(self.ranks, self.matching, self.outbox)
         self.store = Store()
         self.prints = PrintQueue(self.ranks)
         self._detection_ns = to_ns(cluster.failure_detection_s)
+        self.stops = Stops(self.ranks, self.outbox, self._detection_ns, agent)
         self._doomed: list[Meeting] = []
+        self._cut: list[Meeting] = []
         self._store_waits: list[ThreadState] = []
 
     # ---- what ranks say ----
@@ -80,6 +72,9 @@ class Engine:
             case wire.Print():
                 known_thread(state, record.thread).advance(record.now_ns)
                 self.prints.add(state.rank, record)
+            case wire.Doom():
+                state.dies_ns = record.at_ns
+                self._doom_granted(state)
             case wire.Waited():
                 known_thread(state, record.thread).advance(record.now_ns)
                 known_op(state, record.work).wait_ns = record.now_ns
@@ -116,13 +111,15 @@ class Engine:
         """A meeting is complete: grant it, unless its members disagree or one was killed before it could end."""
         if not meeting.agrees:
             self.judge.mismatch(meeting)
+        elif meeting.is_cut:
+            self._cut.append(meeting)
         else:
             self.matching.grant(meeting)
             self._doom(meeting)
 
     def _doom(self, meeting: Meeting) -> None:
         """Take back the times of a meeting whose end a member did not live to see: it ends as a loss."""
-        dead = [r for r in meeting.ops if self.ranks[r].why == "killed" and meeting.end_ns > self.ranks[r].clock_ns]
+        dead = [rank for rank in meeting.ops if meeting.end_ns > self.ranks[rank].dead_at_ns]
         if dead:
             self.matching.take_back(meeting)
             self._doomed.append(Meeting(meeting.members, {r: op for r, op in meeting.ops.items() if r not in dead}))
@@ -141,6 +138,9 @@ class Engine:
     def _leave(self, state: RankState, leave: wire.Leave) -> None:
         state.main.advance(leave.now_ns)
         state.leave = leave
+        self._doom_granted(state)
+
+    def _doom_granted(self, state: RankState) -> None:
         for meeting in list(self.matching.granted):
             if state.rank in meeting.ops:
                 self._doom(meeting)
@@ -166,23 +166,24 @@ class Engine:
         yield from self._waits_for_the_store()
         for receive, channel in self.matching.any_source_choices():
             at = max(self.matching.sends[channel][0].op.issue_ns, receive.op.issue_ns)
-            yield Decision(at, _ANY_SOURCE, channel[1], partial(self._serve_any_source, receive, channel))
+            yield Decision(at, ANY_SOURCE, channel[1], partial(self._serve_any_source, receive, channel))
         for thread in self._blocked():
             if thread.polling:
-                yield Decision(thread.clock_ns, _POLL, thread.rank, partial(self._answer_poll, thread))
+                yield Decision(thread.clock_ns, POLL, thread.rank, partial(self._answer_poll, thread))
         for meeting in self._open_meetings():
             yield from self._failures(meeting)
+        yield from self.stops.decisions()
         if all(rank.status in (LEFT, GONE) for rank in self.ranks):
             for rank in self.ranks:
                 if rank.status == LEFT and not rank.said_bye:
-                    yield Decision(rank.clock_ns, _BYE, rank.rank, partial(self._bye, rank))
+                    yield Decision(rank.clock_ns, BYE, rank.rank, partial(self._bye, rank))
 
     def _blocked(self) -> list[ThreadState]:
         return [thread for rank in self.ranks for thread in rank.blocked]
 
     def _open_meetings(self) -> list[Meeting]:
         """Meetings without a member that somebody is blocked on."""
-        meetings = self.matching.open_meetings() + self._doomed
+        meetings = self.matching.open_meetings() + self._doomed + self._cut
         return [m for m in meetings if any(self._is_waited_for(op) for op in m.ops.values())]
 
     def _is_waited_for(self, op: OpState) -> bool:
@@ -196,14 +197,14 @@ class Engine:
                 if self.ranks[rank].is_lost:
                     yield self._loss(meeting, self.ranks[rank])
         if not first.is_p2p and len(meeting.disagreement()) > 1:
-            yield Decision(meeting.issue_ns, _MISMATCH, first.rank, partial(self.judge.mismatch, meeting))
+            yield Decision(meeting.issue_ns, MISMATCH, first.rank, partial(self.judge.mismatch, meeting))
         waiting = [op for op in meeting.ops.values() if self._is_waited_for(op)]
         earliest = min(waiting, key=lambda op: (op.deadline_ns, op.rank))
-        yield Decision(earliest.deadline_ns, _TIMEOUT, earliest.rank, partial(self.judge.timeout, earliest))
+        yield Decision(earliest.deadline_ns, TIMEOUT, earliest.rank, partial(self.judge.timeout, earliest))
 
     def _loss(self, meeting: Meeting, dead: RankState) -> Decision:
         at = max(meeting.issue_ns, dead.clock_ns + self._detection_ns)
-        return Decision(at, _LOSS, dead.rank, partial(self.judge.peer_lost, meeting, dead, at))
+        return Decision(at, LOSS, dead.rank, partial(self.judge.peer_lost, meeting, dead, at))
 
     # ---- releasing: the real operation may run once every member is in its message loop ----
     def _serve_ready(self) -> None:
@@ -236,7 +237,7 @@ class Engine:
                 yield self._loss(meeting, gone[0])
             else:
                 release = partial(self._release_until, meeting.end_ns)
-                yield Decision(meeting.end_ns, _RELEASE, min(meeting.ops), release)
+                yield Decision(meeting.end_ns, RELEASE, min(meeting.ops), release)
 
     def _release_until(self, end_ns: int) -> None:
         for meeting in list(self.matching.granted):
@@ -266,10 +267,10 @@ class Engine:
             if not isinstance(call, wire.StoreCall):
                 continue
             if self.store.is_ordered(call):
-                yield Decision(call.now_ns, _STORE, thread.rank, partial(self._answer_store, thread, call))
+                yield Decision(call.now_ns, STORE, thread.rank, partial(self._answer_store, thread, call))
             else:
                 late = call.now_ns + call.timeout_ns
-                yield Decision(late, _TIMEOUT, thread.rank, partial(self.judge.store_timeout, thread, call))
+                yield Decision(late, TIMEOUT, thread.rank, partial(self.judge.store_timeout, thread, call))
 
     def _answer_store(self, thread: ThreadState, call: wire.StoreCall) -> None:
         self.outbox[thread.rank].append(self.store.answer(call))

@@ -64,7 +64,9 @@ class _Host:
 
     def __init__(self, job: protocol.Job, sockets: list[socket.socket], caller: socket.socket) -> None:
         self.job, self.sockets, self.caller = job, sockets, caller
-        self.engine = Engine(job.world_size, msgspec.convert(job.cluster, Cluster))
+        self.engine = Engine(
+            job.world_size, msgspec.convert(job.cluster, Cluster), start_ns=job.start_ns, agent=job.agent
+        )
         self.buffers = [wire.FrameBuffer() for _ in sockets]
         self.received_bytes = [0 for _ in sockets]
         self.unsent = [bytearray() for _ in sockets]

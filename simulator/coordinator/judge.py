@@ -69,6 +69,8 @@ class Judge:
 
     def _absent(self, op: OpState) -> tuple[int, ...]:
         """Who did not come to the operation that timed out."""
+        if op.op.cut:
+            return ()
         if op.is_p2p:
             return (op.op.peer,) if op.op.peer >= 0 else ()
         row = self._matching.rows.get((op.group.key, op.op.seq))

@@ -42,6 +42,18 @@ class Meeting:
     def end_ns(self) -> int:
         return max(op.end_ns for op in self.ops.values())
 
+    @property
+    def heals_ns(self) -> int:
+        """When the network between its members is whole again: 0 if it is, -1 for never."""
+        times = [op.op.heals_ns for op in self.ops.values() if op.op.cut]
+        return -1 if -1 in times else max(times, default=0)
+
+    @property
+    def is_cut(self) -> bool:
+        """No member will live to see it: a partition lasts longer than the first of them waits."""
+        heals_ns = self.heals_ns
+        return heals_ns < 0 or heals_ns > min(op.deadline_ns for op in self.ops.values())
+
     def disagreement(self) -> Counter[tuple[object, ...]]:
         """How many ranks announced each signature (one entry: they agree)."""
         with_shapes = all(op.op.match_shapes for op in self.ops.values())
@@ -128,8 +140,8 @@ class Matching:
         return Meeting((channel[1], channel[2]), {send.rank: send, receive.rank: receive})
 
     def grant(self, meeting: Meeting) -> None:
-        """Give a full meeting its virtual start and end: after the last announcement, and after what its stream did
-        before.
+        """Give a full meeting its virtual start and end: after the last announcement, after what its stream did
+        before, and once the network between its members is whole.
         """
         first = next(iter(meeting.ops.values()))
         if first.is_p2p:
@@ -141,7 +153,9 @@ class Matching:
             # uneven payloads (gather, all_to_all): the slowest member decides
             num_bytes = max(op.op.bytes for op in meeting.ops.values())
             duration = self.cluster.collective_ns(_cost_name(first.op.op), num_bytes, meeting.members)
-        start = max(meeting.issue_ns, self._free_ns.get(stream, 0))
+        if (slow := max(op.op.slow for op in meeting.ops.values())) != 1:
+            duration = round(duration * slow)
+        start = max(meeting.issue_ns, self._free_ns.get(stream, 0), meeting.heals_ns)
         self._free_ns[stream] = start + duration
         for op in meeting.ops.values():
             op.status, op.start_ns, op.end_ns = "granted", start, start + duration

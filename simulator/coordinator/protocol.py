@@ -10,8 +10,9 @@ from simulator.trace import Event
 
 
 class Job(msgspec.Struct, array_like=True, tag="job"):
-    """One run; the descriptors of the ranks' sockets come with it, in rank order. `pids` is for watching processor
-    time; a rank that sends more than `limit_bytes` is cut off.
+    """One run, or one incarnation of it from `start_ns` on; the descriptors of the ranks' sockets come with it, in rank
+    order. `pids` is for watching processor time; a rank that sends more than `limit_bytes` is cut off. `agent`: one
+    watches, and stops all ranks when one has failed.
     """
 
     world_size: int
@@ -19,6 +20,8 @@ class Job(msgspec.Struct, array_like=True, tag="job"):
     pids: tuple[int, ...]
     cpu_limit_s: float
     limit_bytes: int = 1 << 30
+    start_ns: int = 0
+    agent: bool = False
 
 
 class Lines(msgspec.Struct, array_like=True, tag="lines"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -157,7 +158,7 @@ class ThreadState:
 
 @dataclass(eq=False)
 class RankState:
-    """One rank. Its clock is that of its main thread."""
+    """One rank. Its clock is that of its main thread. `dies_ns`: when the grace of its preemption is over, or -1."""
 
     rank: int
     threads: dict[str, ThreadState] = field(default_factory=dict)
@@ -169,9 +170,11 @@ class RankState:
     events: list[Event] = field(default_factory=list)
     groups: dict[str, wire.GroupDef] = field(default_factory=dict)
     num_words: int = 0
+    start_ns: int = 0
+    dies_ns: int = -1
 
     def __post_init__(self) -> None:
-        self.main = self.threads[MAIN_THREAD] = ThreadState(self.rank, MAIN_THREAD)
+        self.main = self.threads[MAIN_THREAD] = ThreadState(self.rank, MAIN_THREAD, clock_ns=self.start_ns)
 
     @property
     def status(self) -> str:
@@ -200,8 +203,8 @@ class RankState:
 
     @property
     def why(self) -> str:
-        """How it left: done, error, killed, spinning; "crashed" when its process ended without a word; "" while
-        here.
+        """How it left: done, error, killed, stopped (by the agent), hung, spinning; "crashed" when its process ended
+        without a word; "" while here.
         """
         if self.leave is not None:
             return self.leave.why
@@ -209,7 +212,15 @@ class RankState:
 
     @property
     def is_lost(self) -> bool:
-        return self.why not in ("", "done")
+        """Its process is gone before its function returned: others can find that out (not of one that hangs)."""
+        return self.why not in ("", "done", "hung")
+
+    @property
+    def dead_at_ns(self) -> float:
+        """No operation that ends later has this rank in it: killed or stopped, or about to be when its grace ends."""
+        if self.why in ("killed", "stopped"):
+            return self.clock_ns
+        return self.dies_ns if self.dies_ns >= 0 and self.is_here else math.inf
 
     @property
     def is_here(self) -> bool:

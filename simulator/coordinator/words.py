@@ -33,6 +33,8 @@ def mismatch(meeting: Meeting) -> str:
 
 def timeout(ranks: Sequence[RankState], op: OpState) -> str:
     """No rank can move: what each of them waits for."""
+    if op.op.cut:
+        return _cut(op)
     stuck = [thread for rank in ranks for thread in rank.blocked]
     waits = "; ".join(f"{_thread_text(thread)} waits in {waiting_text(thread)}" for thread in stuck)
     gone = [f"rank {r.rank} {left_text(r)}" for r in ranks if r.why]
@@ -40,6 +42,15 @@ def timeout(ranks: Sequence[RankState], op: OpState) -> str:
     op_text = f"After {seconds:,g} virtual seconds {op.label} on rank {op.rank} timed out"
     told = f"{op_text}, because no rank could move any more: {waits}"
     return "; ".join([told, *gone]) + f". {_advice(stuck)}"
+
+
+def _cut(op: OpState) -> str:
+    waited = f"After {op.op.timeout_ns / 1e9:,g} virtual seconds {op.label} on rank {op.rank} timed out"
+    until = "for ever" if op.op.heals_ns < 0 else f"until {op.op.heals_ns / 1e9:,g} virtual seconds"
+    return (
+        f"{waited}: its ranks called it, but the network between them is cut {until} by the fault plan, {op.op.cut}. "
+        "No rank is to blame; what can be chosen is the timeout, and what is saved before it."
+    )
 
 
 def _thread_text(thread: ThreadState) -> str:
@@ -69,6 +80,8 @@ def left_text(rank: RankState) -> str:
         "done": "has finished and will not call anything more",
         "error": f"failed{step} with an exception",
         "killed": f"was killed{step} by the fault plan",
+        "stopped": f"was stopped{step} by the agent",
+        "hung": f"hangs{step} since the fault plan stopped it",
         "spinning": f"made no progress{step}",
         "crashed": f"ended{step} without returning (its process exited or was killed)",
     }[rank.why]

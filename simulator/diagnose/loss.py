@@ -9,6 +9,7 @@ from simulator.trace import FAILED, Event
 
 _WORDS = {
     "killed": "died: killed",
+    "hung": "hangs: alive, and silent",
     "crashed": "ended without a word (exited or was killed)",
     "spinning": "used up all processor time without calling anything",
     "error": "raised an exception without having heard of a failure",

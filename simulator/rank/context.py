@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 from simulator import wire
@@ -14,6 +14,7 @@ from simulator.errors import UsageError
 from simulator.faults import Fault
 from simulator.rank import threads
 from simulator.rank.link import Link
+from simulator.rank.points import Points
 from simulator.rank.sites import call_site
 
 if TYPE_CHECKING:
@@ -32,12 +33,15 @@ class Context:
         timeout_ns: int,
         reduction: str,
         cpu_limit_s: float,
+        healing: dict[str, int],
+        ranks_per_node: int,
     ) -> None:
         self.rank, self.faults, self.timeout_ns, self.reduction = rank, faults, timeout_ns, reduction
         self.link = Link(sock, self._on_reply)
         self.explicit_steps = False
-        self.phase = ""
-        self.num_collectives = 0
+        self.phase = self.own_phase = ""
+        self.annotations: list[str] = []
+        self.dies_ns = -1  # when the grace of a preemption is over
         self.works: dict[int, RankWork] = {}
         self.futures: dict[int, RankWork] = {}
         self._asking: dict[str, threads.RankThread] = {}
@@ -45,6 +49,9 @@ class Context:
         self._bye = False
         self._cpu_limit_s = cpu_limit_s
         self._slow_told: set[Fault] = set()
+        self._order: wire.Die | None = None
+        self._was_stopped = False
+        self.points = Points(self, faults, healing=healing, ranks_per_node=ranks_per_node)
 
     @property
     def thread(self) -> threads.RankThread:
@@ -67,14 +74,22 @@ class Context:
     def block(self, work: RankWork) -> None:
         """Wait until `work` may run or has failed."""
         self.link.send(wire.Block(self.thread.name, work.number, self.now_ns))
-        self.link.wait_until(lambda: work.is_decided)
+        self._wait(lambda: work.is_decided)
         self.rearm()
+
+    def _wait(self, is_resolved: Callable[[], bool]) -> None:
+        """Read replies until then, or until the coordinator ends this rank while its main thread waits."""
+        is_main = self.thread is threads.MAIN
+        self.link.wait_until(lambda: is_resolved() or (is_main and self._order is not None))
+        if is_main and (order := self._order) is not None:
+            self._order = None
+            self._obey(order)
 
     def poll(self, work: RankWork) -> None:
         """Ask whether `work` is done, in virtual time."""
         me = self._ask()
         self.link.send(wire.Poll(me.name, work.number, me.now_ns))
-        self.link.wait_until(lambda: work.is_decided or me.answer is not None)
+        self._wait(lambda: work.is_decided or me.answer is not None)
         self._take_answer(me)
 
     def ask_store(
@@ -84,7 +99,7 @@ class Context:
         me = self._ask()
         timeout_ns = max(timeout_ns, self.timeout_ns)
         self.link.send(wire.StoreCall(me.name, call, keys, values, amount, timeout_ns, me.now_ns, call_site()))
-        self.link.wait_until(lambda: me.answer is not None)
+        self._wait(lambda: me.answer is not None)
         answer = self._take_answer(me)
         assert answer is not None
         return answer
@@ -120,6 +135,8 @@ class Context:
                 self._asking.pop(reply.thread).answer = reply
             case wire.Bye():
                 self._bye = True
+            case wire.Die():
+                self._order = reply
 
     # ---- time ----
     def compute(self, seconds: float) -> None:
@@ -146,33 +163,42 @@ class Context:
                     self.note(fault.kind, self.now_ns, str(fault))
         return factor
 
-    # ---- points where faults act ----
+    # ---- points where faults act: see simulator.rank.points ----
     def begin_step(self, step: int) -> None:
         """A training step begins: a coordination point."""
         self.thread.step = step
+        self.enter_phase("")
         self.note("step", self.now_ns)
-        for fault in self.faults:
-            if fault.kind == "kill" and fault.step == step:
-                self.die(fault)
+        self.points.at_step(step)
 
-    def at_collective(self) -> Fault | None:
-        """The main thread is about to issue a collective: it dies here if the plan says so; a fault means: skip it."""
-        if self.thread is not threads.MAIN:
-            return None
-        k, self.num_collectives = self.num_collectives, self.num_collectives + 1
-        for fault in self.faults:
-            if fault.collective == k:
-                if fault.kind == "kill":
-                    self.die(fault)
-                return fault
-        return None
+    def enter_phase(self, phase: str) -> None:
+        """The phase that events carry from now on, unless user code named one."""
+        self.own_phase = phase
+        self.phase = self.annotations[-1] if self.annotations else phase
 
-    def die(self, fault: Fault) -> NoReturn:
-        """A planned kill: what was granted is finished for the peers, then a real SIGKILL, with nothing unwound."""
-        self.note(fault.kind, self.now_ns, str(fault))
-        self.leave(wire.Leave("killed", self.now_ns))
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError("unreachable")
+    def begin_annotation(self, phase: str) -> None:
+        """`simulator.annotate`; a coordination point."""
+        self.annotations.append(phase)
+        self.phase = phase
+        self.points.at_phase(phase)
+
+    def end_annotation(self) -> None:
+        self.annotations.pop()
+        self.enter_phase(self.own_phase)
+
+    def check_grace(self) -> None:
+        """A preempted rank whose grace is over ends here."""
+        if 0 <= self.dies_ns <= self.now_ns and self.thread is threads.MAIN:
+            self.points.end("killed")
+
+    def _obey(self, order: wire.Die) -> NoReturn:
+        """The coordinator ends this rank while it waits. An agent's SIGTERM is heard first by whoever listens."""
+        self.thread.advance(order.now_ns)
+        if order.why == "stopped" and not self._was_stopped:
+            self._was_stopped = True
+            if callable(signal.getsignal(signal.SIGTERM)):
+                signal.raise_signal(signal.SIGTERM)
+        self.points.end(order.why)
 
     # ---- processor time ----
     def rearm(self) -> None:

@@ -17,7 +17,7 @@ from torch._C._distributed_c10d import BarrierOptions, PrefixStore, ProcessGroup
 from torch.distributed import distributed_c10d
 
 from simulator import wire
-from simulator.rank import context, refusals
+from simulator.rank import context, corruption, refusals
 from simulator.rank.failures import Unsupported
 from simulator.rank.operations import OPERATIONS, dtype_name, num_bytes, option, outputs, reduce_name, tensors
 from simulator.rank.reduction import rank_order
@@ -87,13 +87,20 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
     ctx, spec = context.get(), OPERATIONS[method]
     is_p2p = spec.op in ("send", "recv")
     result = outputs(method, args)
-    if not is_p2p and (fault := ctx.at_collective()) is not None:
-        ctx.note(fault.kind, ctx.now_ns, str(fault))
+    faults = [] if is_p2p else ctx.points.at_collective()
+    if skips := [fault for fault in faults if fault.kind == "skip_collective"]:
+        ctx.note("skip_collective", ctx.now_ns, str(skips[0]))
         return SkippedWork(result)
     key, ranks = group.describe(), group.ranks
     parts = tensors(args[spec.shard]) if len(args) > spec.shard else []
-    work = RankWork(ctx.next_work(), _launcher(group, method, args, kwargs), result)
+    launch = _launcher(group, method, args, kwargs)
+    for fault in faults:
+        if targets := corruption.touched(fault, method, args, kwargs, group.rank()):
+            launch = corruption.corrupted(launch, fault, targets, result)
+    work = RankWork(ctx.next_work(), launch, result)
     ctx.works[work.number] = work
+    peer = _peer(method, args, kwargs, ranks)
+    slow, cut, heals_ns = ctx.points.on_the_wire((ctx.rank, peer) if is_p2p else ranks)
     op = wire.Op(
         thread=ctx.thread.name,
         number=ctx.thread.next_number(),
@@ -105,7 +112,7 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
         dtype=dtype_name(parts),
         shapes=tuple(tuple(t.shape) for t in parts),
         match_shapes=not spec.uneven,
-        peer=_peer(method, args, kwargs, ranks),
+        peer=peer,
         tag=int(args[-1]) if is_p2p else 0,
         bytes=num_bytes(parts) * (group._size if spec.scale else 1),
         timeout_ns=_timeout_ns(group, args, kwargs, ctx.timeout_ns),
@@ -113,6 +120,9 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
         step=ctx.step,
         phase=ctx.phase,
         site=call_site(),
+        slow=slow,
+        cut=cut,
+        heals_ns=heals_ns,
     )
     ctx.link.note(op)
     return work

@@ -19,7 +19,7 @@ import msgspec
 
 from simulator import values, wire
 from simulator.faults import Fault
-from simulator.rank import context, sites, stdio
+from simulator.rank import context, sites, stdio, threads
 from simulator.start import Start, receive_start
 
 _PR_SET_PDEATHSIG = 1
@@ -56,14 +56,23 @@ def _make_context(start: Start, sock: socket.socket) -> context.Context:
     os.chdir(start.cwd)
     os.environ.clear()
     os.environ.update(start.environ)
-    names = {
+    names = {  # as torchrun gives them to the ranks of one node
         "RANK": start.rank,
         "LOCAL_RANK": start.rank,
+        "GROUP_RANK": 0,
+        "ROLE_RANK": start.rank,
+        "ROLE_NAME": "default",
         "WORLD_SIZE": start.world_size,
         "LOCAL_WORLD_SIZE": start.world_size,
+        "GROUP_WORLD_SIZE": 1,
+        "ROLE_WORLD_SIZE": start.world_size,
+        "TORCHELASTIC_RESTART_COUNT": start.restart_count,
+        "TORCHELASTIC_MAX_RESTARTS": start.max_restarts,
+        "TORCHELASTIC_RUN_ID": "lockstep",
     }
     os.environ.update({name: str(value) for name, value in names.items()})
     faults = tuple(msgspec.convert(fault, Fault) for fault in start.faults)
+    threads.MAIN.now_ns = start.start_ns
     ctx = context.Context(
         start.rank,
         sock,
@@ -71,6 +80,8 @@ def _make_context(start: Start, sock: socket.socket) -> context.Context:
         timeout_ns=int(start.timeout_s * 1e9),
         reduction=start.reduction,
         cpu_limit_s=start.cpu_limit_s,
+        healing=start.healing,
+        ranks_per_node=start.ranks_per_node,
     )
     context.current = ctx
     signal.signal(signal.SIGPROF, _out_of_budget)
@@ -87,7 +98,7 @@ def _initialise(start: Start) -> Any:
     from torch._C._distributed_c10d import set_debug_level_from_env
     from torch.optim import optimizer
 
-    from simulator.rank import group, store, threads, work
+    from simulator.rank import group, phases, store, work
 
     faulthandler.enable(file=os.fdopen(os.dup(2), "w"))
     hidden = tuple(
@@ -105,13 +116,19 @@ def _initialise(start: Start) -> Any:
     set_debug_level_from_env()
     work.patch_future_wait()
     threads.install()
+    phases.install()
     optimizer.register_optimizer_step_post_hook(_count_step)
     return group.initialise(store.RunStore(), start.rank, start.world_size, start.timeout_s)
 
 
 def _call(payload: bytes) -> Any:
+    from simulator.rank import phases
+
     function, args = pickle.loads(payload)
-    return function(*args)
+    phases.begin("init")
+    result = function(*args)
+    phases.begin("teardown")
+    return result
 
 
 def _count_step(*_: Any) -> None:

@@ -54,6 +54,11 @@ MARKS: dict[str, Mark] = {
     "kill": Mark("fault: rank killed", "X", ALARM, "#ffffff", 10.0),
     "slow": Mark("fault: rank slowed down", "v", INK, "#ffffff", 7.5),
     "skip_collective": Mark("fault: collective skipped", "D", "#ffffff", INK, 6.0),
+    "hang": Mark("fault: rank hangs", "s", ALARM, "#ffffff", 8.0),
+    "preempt": Mark("fault: rank preempted", "^", ALARM, "#ffffff", 8.0),
+    "corrupt": Mark("fault: bits flipped", "*", "#ffffff", INK, 9.0),
+    "partition": Mark("fault: network cut", "P", INK, "#ffffff", 8.0),
+    "slow_link": Mark("fault: link slowed down", "<", INK, "#ffffff", 7.5),
 }
 
 FONT = {

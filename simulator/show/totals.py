@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from simulator.faults import KINDS
 from simulator.trace import FAILED, Event, Trace
 
-FAULTS = frozenset({"kill", "slow", "skip_collective"})
+FAULTS = frozenset(KINDS)
 
 
 @dataclass(frozen=True, slots=True)

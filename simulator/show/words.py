@@ -39,12 +39,23 @@ def failure(event: Event) -> str:
     return f"{event.label}{step(event)}, {status(event)}"
 
 
+_TOLD = {
+    "hang": "hangs",
+    "preempt": "preempted",
+    "corrupt": "bits flipped",
+    "partition": "network cut",
+    "slow_link": "link slowed down",
+}
+
+
 def fault(trace: Trace, event: Event) -> str:
     """Labels a fault that fired: ``killed at step 3``, ``slow x3``."""
     if event.op == "kill":
         return "killed" + at_step(event)
     if event.op == "slow":
         return "slow" + slow_factor(trace, event.rank)
+    if event.op in _TOLD:
+        return _TOLD[event.op] + at_step(event)
     return "skipped" + (f" collective #{event.seq}" if event.seq >= 0 else " a collective") + at_step(event)
 
 

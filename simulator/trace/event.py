@@ -12,7 +12,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """One operation of one rank. Times are integer virtual nanoseconds, -1 where it never happened.
 
     Attributes:
-        incarnation: which start of the job this belongs to (0 until there are restarts).
+        incarnation: which start of the job this belongs to, 0 for the first.
         rank: global rank.
         n: position in the program of the thread.
         thread: "0" for the main thread, "0.1" for the first one that it started, ...
@@ -21,7 +21,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         stream: "compute", or "comm:<group>".
         seq: the k-th collective of its group on this rank, -1 for point to point and local events.
         work: number of the operation in its thread, -1 for local events.
-        op: torch's name (all_reduce, send, ...), or compute, step, kill, slow, skip_collective, rendezvous, exit.
+        op: torch's name (all_reduce, send, ...), or compute, step, rendezvous, exit, or the kind of a fault that acts.
         reduce: reduce op (SUM, AVG, ...) or "".
         peer: global rank of the other side, or the root; -1 for none.
         bytes: payload as nccl-tests counts it: the whole vector that the collective works on (all_gather: the gathered
@@ -30,7 +30,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         issue_ns: the rank called it. start_ns: every member had. end_ns: done. wait_ns: the rank began to wait for it.
         site: where it was called, "file:line" or "In[3]:line"; not part of the digest.
         status: ok, timeout, mismatch, lost, skipped, pending (issued, never finished); for exit: done, error, killed,
-        ...
+            stopped, hung, ...
         detail: free text of local events.
     """
 

@@ -56,7 +56,7 @@ def test_a_skipped_collective_pairs_the_next_one_and_hangs_later():
 def test_a_planned_kill_is_a_lost_peer():
     run = simulator.run(programs.train, 4, faults="kill(rank=2, step=3)", echo=False)
     assert run.outcome.name == "PeerLost"
-    assert run.outcome.ranks == run.lost == (2,)
+    assert run.outcome.ranks == run.killed == (2,)
     assert run.outcome.step == 3
     assert "killed at step 3" in run.outcome.text
     assert [e.status for e in run.trace.of_rank(0) if e.op == "all_reduce"] == ["ok", "ok", "ok", "lost"]
@@ -65,7 +65,7 @@ def test_a_planned_kill_is_a_lost_peer():
 def test_survivors_that_go_on_complete_the_run():
     run = simulator.run(programs.survives_a_lost_peer, 3, faults="kill(rank=1, step=1)", echo=False)
     assert run.ok
-    assert run.lost == (1,)
+    assert run.killed == (1,)
     assert run.results == ["PeerLost", None, "PeerLost"]
     assert "killed by the plan" in run.outcome.text
 
