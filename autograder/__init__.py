@@ -1,8 +1,9 @@
 """Checks, hints and grading of the Lockstep course.
 
-Students use two names, in the notebook: ``check("lab2/ring-all-reduce")`` and ``hint("lab2/ring-all-reduce")``.
-Importing this package is cheap, because the setup code of a lab imports it in every rank: what the two need is loaded
-when they are called.
+Students use five names, in the notebook: ``check`` and ``hint`` for exercises, ``answer`` for checkpoint questions,
+``predict`` and ``reveal`` for numbers that are committed before a cell shows them.
+Importing this package is cheap, because the setup code of a lab imports it in every rank: what they need is loaded when
+they are called.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from autograder.notebook import CheckView, HintView, Interrupted
+    from autograder.notebook import CheckView, Interrupted
+    from autograder.views import MarkdownView
 
-__all__ = ["check", "hint"]
+__all__ = ["answer", "check", "hint", "predict", "reveal"]
 
 
 def check(exercise_id: str) -> CheckView | Interrupted:
@@ -22,8 +24,29 @@ def check(exercise_id: str) -> CheckView | Interrupted:
     return notebook.check(exercise_id)
 
 
-def hint(exercise_id: str) -> HintView:
+def hint(exercise_id: str) -> MarkdownView:
     """Show the next hint for what the last check found."""
     from autograder import notebook
 
     return notebook.hint(exercise_id)
+
+
+def answer(question_id: str, letter: str) -> MarkdownView:
+    """Answer a checkpoint question, for example ``answer("lab2/who-waits", "B")``. As often as you like."""
+    from autograder import checkpoints
+
+    return checkpoints.answer(question_id, letter)
+
+
+def predict(key: str, value: float | None, unit: str = "") -> MarkdownView:
+    """Commit to a number before the next cell shows it: ``predict("lab2/hub-megabytes", 40, "MB")``."""
+    from autograder import checkpoints
+
+    return checkpoints.predict(key, value, unit)
+
+
+def reveal(key: str, value: float) -> MarkdownView:
+    """Compare what was seen with what was predicted. Says nothing of ``value`` before there is a prediction."""
+    from autograder import checkpoints
+
+    return checkpoints.reveal(key, value)

@@ -1,14 +1,14 @@
 """Hints in four stages, keyed to what a check found: question, invariant, next step, worked sibling example.
 
-Authors write solutions/<lab>/hints.yaml (format in docs/lab_anatomy.md); the build puts them into labs/<lab>/lab.json,
-which travels to students. The next stage opens after a changed cell and a new check, or after some minutes: the clock
-decides this and nothing else, and it can be passed in. What was opened is recorded on this machine only.
+Authors write solutions/<lab>/<exercise>/hints.yaml (format in docs/lab_anatomy.md); the build puts them into
+labs/<lab>/lab.json, which travels to students. The next stage opens after a changed cell and a new check, or after some
+minutes: the clock decides this and nothing else, and it can be passed in. What was opened is recorded on this machine
+only.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -33,13 +33,6 @@ class Hint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     example: str
 
 
-class HintsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """solutions/<lab>/hints.yaml: exercise name -> finding key -> stages."""
-
-    format_version: Literal[1]
-    exercises: dict[str, dict[str, Hint]]
-
-
 class Opened(msgspec.Struct, frozen=True):
     """What ``next_hint`` decided: the text to show, and the progress that follows from it (unchanged if None)."""
 
@@ -49,9 +42,9 @@ class Opened(msgspec.Struct, frozen=True):
     key: str = ""
 
 
-def load_yaml(path: Path, name: str) -> HintsFile:
-    """Read a hints file strictly; CourseFileError says what and where."""
-    return strict_yaml.load(path, HintsFile, name)
+def load_yaml(path: Path, name: str) -> dict[str, Hint]:
+    """Read a hints file, finding key -> stages, strictly; CourseFileError says what and where."""
+    return strict_yaml.load(path, dict[str, Hint], name)
 
 
 def next_hint(hints: dict[str, Hint], progress: ExerciseProgress, now_s: float, wait_s: float) -> Opened:

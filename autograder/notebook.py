@@ -19,6 +19,7 @@ from autograder.checks import names
 from autograder.errors import NotebookFileError
 from autograder.grading import CheckResult, JobHost, check_exercise
 from autograder.grading.extract import exercise_cells, exercise_line, read
+from autograder.views import MarkdownView
 
 _host: JobHost | None = None
 
@@ -45,19 +46,6 @@ class Interrupted:
         return "interrupted; nothing was recorded"
 
 
-class HintView:
-    """What ``hint`` shows: Markdown, readable as text."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return {"text/plain": self.text, "text/markdown": self.text}
-
-
 def check(exercise_id: str) -> CheckView | Interrupted:
     """Check an exercise, for example ``check("lab2/ring-all-reduce")``. As often as you like."""
     root = course_file.find_root()
@@ -77,9 +65,9 @@ def check(exercise_id: str) -> CheckView | Interrupted:
     return CheckView(result, note, offer)
 
 
-def hint(exercise_id: str) -> HintView:
+def hint(exercise_id: str) -> MarkdownView:
     """Show the next hint for what the last check found."""
-    return HintView(open_hint(course_file.find_root(), exercise_id, time.time()))
+    return MarkdownView(open_hint(course_file.find_root(), exercise_id, time.time()))
 
 
 def open_hint(root: Path, exercise_id: str, now_s: float) -> str:

@@ -45,11 +45,29 @@ class ExerciseProgress(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, hints={**self.hints, key: opened})
 
 
+class AnswerProgress(msgspec.Struct, frozen=True):
+    """A checkpoint question: the last letter, whether it is right, and how many different letters were tried."""
+
+    letter: str
+    right: bool
+    tried: str = ""
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """A number that was committed before a cell revealed it; ``seen`` is the number that it revealed."""
+
+    value: float
+    unit: str = ""
+    seen: float | None = None
+
+
 class Progress(msgspec.Struct, frozen=True):
-    """The whole file, by exercise id."""
+    """The whole file: by exercise id, by question id (``lab2/name``), by the name of a prediction."""
 
     format: int = 1
     exercises: dict[str, ExerciseProgress] = {}
+    answers: dict[str, AnswerProgress] = {}
+    predictions: dict[str, Prediction] = {}
 
     def of(self, exercise_id: str) -> ExerciseProgress:
         """The progress of one exercise; empty if it was never checked."""
@@ -58,6 +76,18 @@ class Progress(msgspec.Struct, frozen=True):
     def with_exercise(self, exercise_id: str, progress: ExerciseProgress) -> Progress:
         """A copy with one exercise replaced."""
         return msgspec.structs.replace(self, exercises={**self.exercises, exercise_id: progress})
+
+    def with_answer(self, question_id: str, letter: str, right: bool) -> Progress:
+        """A copy that knows of an answer to a checkpoint question."""
+        before = self.answers.get(question_id)
+        tried = "".join(dict.fromkeys((before.tried if before else "") + letter))
+        return msgspec.structs.replace(
+            self, answers={**self.answers, question_id: AnswerProgress(letter, right, tried)}
+        )
+
+    def with_prediction(self, key: str, prediction: Prediction) -> Progress:
+        """A copy that knows of a prediction."""
+        return msgspec.structs.replace(self, predictions={**self.predictions, key: prediction})
 
     def after_check(self, result: CheckResult, source: str) -> Progress:
         """A copy that knows of this check of the cell ``source``."""

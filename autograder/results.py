@@ -15,13 +15,15 @@ FORMAT = 1
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which cases a check runs.
 
-    ``visible`` cases are fixed and public. ``hidden`` cases are drawn from HMAC-SHA256(``seed``, exercise id).
-    ``case`` runs one case only, named as in a finding's replay line (for example ``w3-n7-float32-ramp``).
+    ``visible`` cases are fixed and public. ``hidden`` cases are drawn from HMAC-SHA256(``seed``, exercise id), the same
+    for a whole class unless ``student`` names one. ``fresh`` cases are drawn alike from a seed that anybody may know.
+    ``case`` runs one case only, named as in a finding's replay line (for example ``world_size=3,length=7``).
     """
 
-    kind: Literal["visible", "hidden"] = "visible"
+    kind: Literal["visible", "hidden", "fresh"] = "visible"
     seed: str = ""
     case: str | None = None
+    student: str = ""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

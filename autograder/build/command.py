@@ -11,13 +11,14 @@ from autograder.build import tree
 
 
 @click.command()
+@click.argument("lab", default="")
 @click.option("--check", is_flag=True, help="Write nothing; say what differs and exit with 1 if anything does.")
 @click.option("--nbgrader", type=click.Path(path_type=Path), help="Also write nbgrader's source tree to this folder.")
 @click.option("--reference", type=click.Path(path_type=Path), help="Also write the solved notebooks to this folder.")
-def build(check: bool, nbgrader: Path | None, reference: Path | None) -> None:
-    """Make the student notebooks in labs/ and the README's lab table from solutions/ and course.yaml."""
+def build(lab: str, check: bool, nbgrader: Path | None, reference: Path | None) -> None:
+    """Make the student notebooks in labs/ and the README's lab table from solutions/, or those of one LAB."""
     root = course_file.find_root()
-    files = tree.generate(root)
+    files = tree.generate(root, lab)
     if check:
         differing = tree.differences(root, files)
         for sentence in differing:

@@ -9,34 +9,44 @@ import hashlib
 import json
 from typing import Any
 
+from autograder import questions
 from autograder.build.source import Cell, SourceFile, solved, starter
 from autograder.course import Lab
+from autograder.questions import Question
 
 _LOCKED = {"deletable": False, "editable": False}
 
 
-def student(source: SourceFile, lab: Lab | None) -> bytes:
+def student(source: SourceFile, lab: Lab | None, asked: dict[str, Question]) -> bytes:
     """The notebook that students open: regions replaced by their stubs."""
-    return _notebook(source, lab, solution=False)
+    return _notebook(source, lab, asked, solution=False)
 
 
-def solution(source: SourceFile, lab: Lab | None) -> bytes:
-    """The same notebook with the reference in the exercise cells."""
-    return _notebook(source, lab, solution=True)
+def solution(source: SourceFile, lab: Lab | None, asked: dict[str, Question]) -> bytes:
+    """The same notebook with the reference in the exercise cells, and the right letters."""
+    return _notebook(source, lab, asked, solution=True)
 
 
-def setup_source(source: SourceFile) -> str:
-    """The given code that a check runs before the exercise cell."""
-    return "\n\n".join(cell.source for cell in source.of_kind("setup"))
+def setup_source(source: SourceFile, owner: str = "") -> str:
+    """The given code of the lab, or of the exercise ``owner``: a check runs it before the exercise cell."""
+    return "\n\n".join(cell.source for cell in source.of_kind("setup") if cell.owner == owner)
 
 
-def _notebook(source: SourceFile, lab: Lab | None, solution: bool) -> bytes:
+def _notebook(source: SourceFile, lab: Lab | None, asked: dict[str, Question], solution: bool) -> bytes:
     import nbformat
 
     seen: dict[str, int] = {}
     points = {e.id: e.points for e in lab.exercises} if lab else {}
     notebook = {
-        "cells": [_cell(cell, points, seen, solution) for cell in source.cells],
+        "cells": [
+            node
+            for cell in source.cells
+            for node in (
+                _question(lab.id, cell.exercise, asked[cell.exercise], solution)
+                if lab and cell.kind == "question"
+                else [_cell(cell, points, seen, solution)]
+            )
+        ],
         "metadata": {
             "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},
@@ -65,6 +75,21 @@ def _cell(cell: Cell, points: dict[str, float], seen: dict[str, int], solution: 
     if cell.kind != "markdown":
         node |= {"cell_type": "code", "execution_count": None, "outputs": []}
     return node
+
+
+def _question(lab_id: str, key: str, question: Question, solution: bool) -> list[dict[str, Any]]:
+    """A locked Markdown cell with the options, and the cell into which the student writes a letter."""
+    letter = next(letter for letter, option in question.letters().items() if option.right) if solution else ""
+    text, call = questions.cell_text(question), f'answer("{lab_id}/{key}", "{letter}")'
+    shown: dict[str, Any] = {"cell_type": "markdown", "id": f"question-{key}"[:64], "metadata": dict(_LOCKED)}
+    given: dict[str, Any] = {
+        "cell_type": "code",
+        "id": f"answer-{key}"[:64],
+        "metadata": {},
+        "execution_count": None,
+        "outputs": [],
+    }
+    return [shown | {"source": text.splitlines(keepends=True)}, given | {"source": [call]}]
 
 
 def _nbgrader(grade_id: str, *, grade: bool, points: float | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ jupytext reads the cells; the line numbers are ours, because every problem is re
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,18 +18,29 @@ EXERCISE_LINE = re.compile(r"#\s*exercise:\s*(\S+)\s*")
 CHECK_LINE = re.compile(r"check\(\s*[\"']([^\"']*)[\"']\s*\)\s*")
 DEFAULT_STUB = 'raise NotImplementedError("not written yet")'
 
-Kind = Literal["markdown", "setup", "exercise", "check", "code"]
+INCLUDE_LINE = re.compile(r"#\s*(include|question):\s*(\S+)\s*")
+
+Kind = Literal["markdown", "setup", "exercise", "check", "code", "include", "question"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: ``line`` is the number of its first source line in the file, ``exercise`` the id it belongs to."""
+    """One cell.
+
+    Attributes:
+        line: number of its first source line in its file.
+        exercise: the id of the exercise, or the name that an include or question cell gives.
+        file: the file, as problems call it.
+        owner: the exercise whose cells.py it is from; "" for the lab's own.
+    """
 
     kind: Kind
     source: str
     line: int
     tags: tuple[str, ...] = ()
     exercise: str = ""
+    file: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,8 +54,13 @@ class SourceFile:
         """The cells of one kind, in order."""
         return [cell for cell in self.cells if cell.kind == kind]
 
+    def headings(self) -> set[str]:
+        """The headings of the notebook, without their hashes."""
+        lines = [line for cell in self.of_kind("markdown") for line in cell.source.split("\n")]
+        return {line.lstrip("#").strip() for line in lines if line.startswith("#")}
 
-def read(path: Path, name: str, problems: list[str]) -> SourceFile:
+
+def read(path: Path, name: str, problems: list[str], owner: str = "") -> SourceFile:
     """Parse ``path``; what cannot be read is added to ``problems`` and the cells are then empty."""
     import jupytext
 
@@ -59,7 +75,17 @@ def read(path: Path, name: str, problems: list[str]) -> SourceFile:
     if len(parsed) != len(starts):
         problems.append(f"{name}:1: text before the first cell marker: start the file with '# %%'")
         return SourceFile(name, ())
-    return SourceFile(name, tuple(_cell(node, start, lines) for node, start in zip(parsed, starts, strict=True)))
+    cells = [_cell(node, start, lines) for node, start in zip(parsed, starts, strict=True)]
+    return SourceFile(name, tuple(replace(cell, file=name, owner=owner) for cell in cells))
+
+
+def with_includes(source: SourceFile, parts: dict[str, SourceFile]) -> SourceFile:
+    """``source`` with each include cell replaced by the cells of that part; includes of other names are dropped."""
+    cells: list[Cell] = []
+    for cell in source.cells:
+        cells += parts[cell.exercise].cells if cell.kind == "include" and cell.exercise in parts else ()
+        cells += [cell] if cell.kind != "include" else []
+    return SourceFile(source.name, tuple(cells))
 
 
 def _cell(node: dict[str, object], start: int, lines: list[str]) -> Cell:
@@ -76,6 +102,8 @@ def _cell(node: dict[str, object], start: int, lines: list[str]) -> Cell:
         return Cell("exercise", source, line, tags, found[1])
     if found := CHECK_LINE.fullmatch(source.strip()):
         return Cell("check", source.strip(), line, tags, found[1])
+    if found := INCLUDE_LINE.fullmatch(source.strip()):
+        return Cell("include" if found[1] == "include" else "question", source.strip(), line, tags, found[2])
     return Cell("setup" if "setup" in tags else "code", source, line, tags)
 
 

@@ -8,66 +8,102 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from autograder import course as course_file
-from autograder import hints
+from autograder import hints, questions
 from autograder.build import notebook
-from autograder.build.source import SourceFile, read, starter
-from autograder.build.validate import hint_problems, problems
-from autograder.course import Course, Lab
+from autograder.build.source import SourceFile, read, starter, with_includes
+from autograder.build.validate import hint_problems, include_problems, problems, question_problems
+from autograder.course import Course, Exercise, Lab
 from autograder.errors import CourseFileError, SolutionMarkerError
+from autograder.hints import Hint
 from autograder.lab_file import LabExercise, LabFile
+from autograder.questions import Question
 
 README = "README.md"
 
 
-def generate(root: Path) -> dict[str, bytes]:
-    """Every generated file. SolutionMarkerError lists every problem of every source; then nothing is returned."""
-    course = course_file.load(root)
+class LabSource(NamedTuple):
+    """A lab's sources, read: the whole notebook with its includes, the hints by exercise id, the questions by id."""
+
+    notebook: SourceFile
+    hints: dict[str, dict[str, Hint]]
+    questions: dict[str, Question]
+
+
+def generate(root: Path, only: str = "") -> dict[str, bytes]:
+    """Every generated file, or those of one lab. SolutionMarkerError lists every problem; then nothing is returned."""
     if not (root / "solutions").is_dir():
         raise CourseFileError("there is no solutions/ here: lockstep build is for authors of the course")
+    course = course_file.load_sources(root)
     found: list[str] = []
     files: dict[str, bytes] = {}
-    start = _read(root, "start", found)
-    found += problems(start, course, None)
-    if not found:
-        files["labs/start.ipynb"] = notebook.student(start, None)
+    if only in ("", "start"):
+        start = read_lab(root, course, None, found)
+        files["labs/start.ipynb"] = b"" if found else notebook.student(start.notebook, None, {})
     for lab in course.labs():
-        if lab.exercises:
+        if lab.exercises and only in ("", lab.id):
             files |= _lab(root, course, lab, found)
-    if (root / README).is_file():
+    if (root / README).is_file() and not only:
         files |= _readme(root, course, found)
     if found:
         raise SolutionMarkerError(found)
     return files
 
 
-def _read(root: Path, lab_id: str, found: list[str]) -> SourceFile:
-    name = f"solutions/{lab_id}/lab.py"
-    return read(root / name, name, found)
+def read_lab(root: Path, course: Course, lab: Lab | None, found: list[str]) -> LabSource:
+    """Read all sources of a lab (None: of the start notebook); every problem is added to ``found``."""
+    name = f"solutions/{lab.id if lab else 'start'}"
+    here: list[str] = []
+    source = read(root / name / "lab.py", f"{name}/lab.py", here)
+    parts = {e.name: f"{name}/{e.name}/cells.py" for e in lab.exercises} if lab else {}
+    cells = {key: read(root / path, path, here, owner=key) for key, path in parts.items()}
+    asked = _questions(root, f"{name}/questions.yaml", here)
+    hint_files = {e.id: _hints(root, e, here) for e in lab.exercises} if lab else {}
+    if not here:
+        here += include_problems(source, lab)
+        source = with_includes(source, cells)
+        here += problems(source, course, lab) + question_problems(f"{name}/questions.yaml", source, asked)
+    found += here
+    return LabSource(source, hint_files, asked)
+
+
+def _questions(root: Path, name: str, found: list[str]) -> dict[str, Question]:
+    try:
+        return questions.load_yaml(root / name, name)
+    except CourseFileError as error:
+        found.append(str(error))
+        return {}
+
+
+def _hints(root: Path, exercise: Exercise, found: list[str]) -> dict[str, Hint]:
+    name = f"solutions/{exercise.id}/hints.yaml"
+    try:
+        given = hints.load_yaml(root / name, name)
+        found += hint_problems(name, given, exercise)
+    except CourseFileError as error:
+        found.append(str(error))
+        return {}
+    return given
 
 
 def _lab(root: Path, course: Course, lab: Lab, found: list[str]) -> dict[str, bytes]:
     here: list[str] = []
-    source = _read(root, lab.id, here)
-    if not here:
-        here += problems(source, course, lab)
-    name = f"solutions/{lab.id}/hints.yaml"
-    try:
-        hints_file = hints.load_yaml(root / name, name)
-        here += hint_problems(name, hints_file, lab)
-    except CourseFileError as error:
-        here.append(str(error))
+    source = read_lab(root, course, lab, here)
     found += here
     if here:
         return {}
-    starters = {c.exercise: starter(c.source) for c in source.of_kind("exercise")}
-    exercises = {e.id: LabExercise(starters[e.id], hints_file.exercises[e.name]) for e in lab.exercises}
-    facts = LabFile(lab=lab.id, setup=notebook.setup_source(source), exercises=exercises)
+    starters = {c.exercise: starter(c.source) for c in source.notebook.of_kind("exercise")}
+    own = {e.id: notebook.setup_source(source.notebook, e.name) for e in lab.exercises}
+    exercises = {e.id: LabExercise(e, own[e.id], starters[e.id], source.hints[e.id]) for e in lab.exercises}
+    given = notebook.setup_source(source.notebook)
+    facts = LabFile(lab=lab.id, setup=given, exercises=exercises, questions=source.questions)
     text = msgspec.json.format(msgspec.json.encode(facts, order="deterministic"), indent=1) + b"\n"
-    return {f"labs/{lab.id}/{lab.id}.ipynb": notebook.student(source, lab), f"labs/{lab.id}/lab.json": text}
+    student = notebook.student(source.notebook, lab, source.questions)
+    return {f"labs/{lab.id}/{lab.id}.ipynb": student, f"labs/{lab.id}/lab.json": text}
 
 
 def _readme(root: Path, course: Course, found: list[str]) -> dict[str, bytes]:
@@ -127,11 +163,10 @@ def nbgrader_source(root: Path, lab_id: str, out: Path) -> Path:
 
 def solution_notebook(root: Path, lab_id: str) -> bytes:
     """The reference notebook of a lab, or of ``start``."""
-    course = course_file.load(root)
+    course = course_file.load_sources(root)
     lab = None if lab_id == "start" else course.lab(lab_id)
     found: list[str] = []
-    source = _read(root, lab_id, found)
-    found += found or problems(source, course, lab)
+    source = read_lab(root, course, lab, found)
     if found:
         raise SolutionMarkerError(found)
-    return notebook.solution(source, lab)
+    return notebook.solution(source.notebook, lab, source.questions)

@@ -1,29 +1,31 @@
-"""The checks: one package an exercise, found by the name that course.yaml gives.
+"""The checks: one module an exercise, found by the exercise's id (lab2/ring-all-reduce: lab2/ring_all_reduce.py).
 
-A check module has ``HINT_KEYS`` (the findings that need hints) and ``run(assembly, exercise, params, progress)``.
+A check's module has one constant ``CHECK`` (`autograder.checks.check.Check`); docs/lab_anatomy.md has the recipe. The
+modules beside the labs' folders are what checks share.
 """
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
-from types import ModuleType
+from pathlib import Path
+from typing import Any
 
+from autograder.checks.check import Check
 from autograder.errors import CourseFileError
 
-# What every check may find, whatever it is about: autograder/checks/runs.py.
-OUTCOME_HINT_KEYS = ("unfinished", "name-only-in-kernel", "deadlock", "mismatch", "endless-loop", "crash")
+
+def find(exercise_id: str) -> Check[Any, Any]:
+    """The check of an exercise; CourseFileError if there is none."""
+    lab, _, name = exercise_id.replace("-", "_").partition("/")
+    folder = Path(__file__).parent / lab
+    if not (folder / f"{name}.py").is_file() and not (folder / name / "__init__.py").is_file():
+        raise CourseFileError(f"there is no check of {exercise_id}: write autograder/checks/{lab}/{name}.py")
+    found = getattr(importlib.import_module(f"{__name__}.{lab}.{name}"), "CHECK", None)
+    if not isinstance(found, Check):
+        raise CourseFileError(f"autograder/checks/{lab}/{name}.py must define CHECK, a Check")
+    return found
 
 
-def module(name: str) -> ModuleType:
-    """The check module called ``name``; CourseFileError if there is none."""
-    known = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.ispkg)
-    if name not in known:
-        raise CourseFileError(f"there is no check {name!r} in autograder/checks (known: {', '.join(known)})")
-    return importlib.import_module(f"{__name__}.{name}")
-
-
-def hint_keys(name: str) -> tuple[str, ...]:
-    """The finding keys for which the check ``name`` wants hints."""
-    keys: tuple[str, ...] = module(name).HINT_KEYS
-    return keys
+def hint_keys(exercise_id: str) -> tuple[str, ...]:
+    """The finding keys for which the check of an exercise wants hints."""
+    return find(exercise_id).hint_keys

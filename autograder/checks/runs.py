@@ -117,6 +117,9 @@ def _explain_error(error: dict[str, Any]) -> tuple[str, str, str]:
             f"rank {rank} sends and receives on and on{_where(error)}: {message} messages and no end. Count your steps."
         )
         return "endless-loop", "A rank never returns", text
+    if kind == "ForbiddenError":
+        text = f"rank {rank} used {message}{_where(error)}. This exercise asks you to write what it does."
+        return "forbidden", "The exercise is to write this yourself", text
     if kind == "SystemExit":
         text = f"rank {rank} called sys.exit{_where(error)} and never returned."
         return "crash", "A rank left with sys.exit", text

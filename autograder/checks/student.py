@@ -5,7 +5,9 @@ This module is imported by name in the ranks. The trusted process never calls ``
 
 from __future__ import annotations
 
+import importlib
 import linecache
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,6 +31,10 @@ class MissingNameError(Exception):
 
 class EndlessExchangeError(BaseException):
     """A rank sends and receives without end. No Exception, so that a broad ``except`` does not swallow it."""
+
+
+class ForbiddenError(BaseException):
+    """The cell used what the exercise asks to write. No Exception, so that a broad ``except`` does not hide it."""
 
 
 class OperationLimit:
@@ -56,12 +62,32 @@ class OperationLimit:
         return self._next_work()
 
 
-def load(assembly: Assembly, name: str) -> Any:
-    """Run the assembled source in this process and return the object called ``name``."""
+def load(assembly: Assembly, *names: str) -> list[Any]:
+    """Run the assembled source in this process and return the objects called ``names``."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for file, text in (("<setup>", assembly.setup), (FILE, assembly.source)):
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         exec(compile(text, file, "exec"), namespace)
-    if name not in namespace:
-        raise MissingNameError(name)
-    return namespace[name]
+    for name in names:
+        if name not in namespace:
+            raise MissingNameError(name)
+    return [namespace[name] for name in names]
+
+
+def forbid(names: Sequence[str]) -> None:
+    """Put a function that raises ForbiddenError in place of every dotted name (``torch.nn.parallel.X``).
+
+    A reminder, no lock: what a determined program does all the same is for the trace and the values to show.
+    """
+    for dotted in names:
+        module, _, name = dotted.rpartition(".")
+        if not hasattr(importlib.import_module(module), name):
+            raise LookupError(f"{dotted} is not there, so it cannot be forbidden")
+        setattr(importlib.import_module(module), name, _refusal(dotted))
+
+
+def _refusal(dotted: str) -> type:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ForbiddenError(dotted)
+
+    return type(dotted.rpartition(".")[2], (), {"__new__": refuse})

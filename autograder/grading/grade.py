@@ -51,7 +51,7 @@ def check_exercise(
     if said is not None:
         return zero(exercise, said, "not looked at")
     assert source is not None
-    assembly = Assembly(exercise_id, facts.setup, source, given.starter)
+    assembly = Assembly(exercise_id, facts.setup_of(exercise_id), source, given.starter)
     request = Request(secrets.token_hex(16), assembly, exercise, params or Params(), room)
     if host is not None:
         return host.check(request, course.grading.deadline_s, progress)

@@ -56,9 +56,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def run_check(request: Request, say: Any) -> CheckResult:
     """Run one request in this process; ``say(text)`` reports progress."""
-    module = checks.module(request.exercise.check)
-    result: CheckResult = module.run(request.assembly, request.exercise, request.params, say)
-    return result
+    return checks.find(request.exercise.id).run(request.assembly, request.exercise, request.params, say)
 
 
 def _serve(answers: int, place: Beside | Rooms) -> None:

@@ -32,5 +32,5 @@ def small(tmp_path: Path) -> Path:
 def host(built: Path) -> Iterator[JobHost]:
     """A job process that lives as long as the session; it is started here, so that it belongs to no single test."""
     with JobHost() as warm:
-        check_exercise(cell("pass"), EXERCISE, Params(case="w2-n1-float32-ramp"), host=warm, root=built)
+        check_exercise(cell("pass"), EXERCISE, Params(case="world_size=2,length=1"), host=warm, root=built)
         yield warm

@@ -20,33 +20,51 @@ stages:
     labs:
       - id: lab2
         title: Lab two
-        state: preview
-        exercises:
-          - id: lab2/ring-all-reduce
-            title: Ring
-            tier: stretch
-            minutes: 30
-            points: 3
-            check: ring_all_reduce
-            defines: [ring_all_reduce]
-            parts:
-              - {key: value, title: The sum, points: 2}
-              - {key: bytes, title: Few bytes, points: 1}
-      - {id: lab3, title: Lab three, state: planned}
+        exercises: [ring-all-reduce, tree]
+      - {id: lab3, title: Lab three}
 grading:
   deadline_s: 60
   hints: {wait_minutes: 5, cost_points: 0}
+"""
+
+ENTRY = """\
+id: lab2/ring-all-reduce
+title: Ring
+tier: stretch
+minutes: 30
+points: 3
+defines: [ring_all_reduce]
+parts:
+  - {key: value, title: The sum, points: 2}
+  - {key: bytes, title: Few bytes, points: 1}
 """
 
 START = "# %% [markdown]\n# # Hello\n\n# %%\n1 + 1\n"
 
 LAB = """\
 # %% [markdown]
-# ## Ring (30 minutes, 3 points)
+# # Lab two
 
 # %% tags=["setup"]
 import torch
 import torch.distributed as dist
+
+# %%
+# include: ring-all-reduce
+
+# %%
+# include: tree
+
+# %%
+# question: why
+
+# %%
+print("the end")
+"""
+
+CELLS = """\
+# %% [markdown]
+# ## Ring (30 minutes, 3 points)
 
 # %%
 # exercise: lab2/ring-all-reduce
@@ -59,9 +77,16 @@ def ring_all_reduce(tensor):
 
 # %%
 check("lab2/ring-all-reduce")
+"""
 
-# %%
-print("the end")
+QUESTIONS = """\
+why:
+  section: Lab two
+  question: Why a ring?
+  options:
+    - {text: Its shape., why: It looks nice. But that is not it.}
+    - {text: No hub., right: true, why: No rank carries the others.}
+    - {text: Speed., why: It tempts. Not for small tensors.}
 """
 
 # In place, chunk by chunk round the ring.
@@ -91,21 +116,23 @@ def cell(body: str) -> str:
 
 def hints_text() -> str:
     """A hints file with every key that the check wants."""
-    stages = "".join(f"      {stage}: the {stage}\n" for stage in STAGES)
-    keys = "".join(f"    {key}:\n{stages}" for key in hint_keys("ring_all_reduce"))
-    return f"format_version: 1\nexercises:\n  ring-all-reduce:\n{keys}"
+    stages = "".join(f"  {stage}: the {stage}\n" for stage in STAGES)
+    return "".join(f"{key}:\n{stages}" for key in hint_keys(EXERCISE))
 
 
-def write_course(
-    root: Path, *, course: str = COURSE, lab: str = LAB, start: str = START, hints: str | None = None
-) -> Path:
-    """Write the sources of a small course below ``root``."""
+def write_course(root: Path, **changed: str) -> Path:
+    """Write the sources of a small course; ``changed``: course, start, lab, questions, entry, cells or hints."""
+    here = f"solutions/{EXERCISE}"
     files = {
-        "course.yaml": course,
-        "solutions/start/lab.py": start,
-        "solutions/lab2/lab.py": lab,
-        "solutions/lab2/hints.yaml": hints_text() if hints is None else hints,
+        "course.yaml": changed.pop("course", COURSE),
+        "solutions/start/lab.py": changed.pop("start", START),
+        "solutions/lab2/lab.py": changed.pop("lab", LAB),
+        "solutions/lab2/questions.yaml": changed.pop("questions", QUESTIONS),
+        f"{here}/exercise.yaml": changed.pop("entry", ENTRY),
+        f"{here}/cells.py": changed.pop("cells", CELLS),
+        f"{here}/hints.yaml": changed.pop("hints", hints_text()),
     }
+    assert not changed
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

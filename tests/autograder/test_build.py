@@ -13,52 +13,65 @@ from nbgrader.preprocessors import CheckCellMetadata
 from autograder import course, lab_file
 from autograder.build import tree
 from autograder.errors import SolutionMarkerError
-from tests.autograder.small import COURSE, EXERCISE, LAB, hints_text, write_course
+from tests.autograder.small import CELLS, EXERCISE, LAB, QUESTIONS, hints_text, write_course
 
 NOTEBOOK = "labs/lab2/lab2.ipynb"
 BEGIN, END = "    ### BEGIN SOLUTION\n", "    ### END SOLUTION\n"
 
 MALFORMED = {
-    "unclosed": (END, "", "solutions/lab2/lab.py:11: BEGIN SOLUTION is never closed in this cell"),
-    "nested": (END, BEGIN + END, "lab.py:15: BEGIN SOLUTION inside the region that line 11 opened"),
-    "unopened": (BEGIN, "", "lab.py:14: END SOLUTION without a BEGIN SOLUTION"),
-    "nearly": (BEGIN, "    #### BEGIN SOLUTION\n", "lab.py:11: write markers as"),
+    "unclosed": (END, "", "cells.py:7: BEGIN SOLUTION is never closed in this cell"),
+    "nested": (END, BEGIN + END, "cells.py:11: BEGIN SOLUTION inside the region that line 7 opened"),
+    "unopened": (BEGIN, "", "cells.py:10: END SOLUTION without a BEGIN SOLUTION"),
+    "nearly": (BEGIN, "    #### BEGIN SOLUTION\n", "cells.py:7: write markers as"),
     "no region": (BEGIN, "", "a '# stub:' line outside a solution region"),
-    "outside": ('print("the end")', f"{BEGIN}{END}", "lab.py:21: a solution marker outside an exercise cell"),
-    "in markdown": ("# ## Ring", "# ### BEGIN SOLUTION\n# ## Ring", "lab.py:2: a solution marker outside"),
-    "unknown id": ("# exercise: lab2/ring-all-reduce", "# exercise: lab2/tree", "lab.py:9: 'lab2/tree' is no exercise"),
+    "outside": ('print("the end")', f"{BEGIN}{END}", "lab.py:18: a solution marker outside an exercise cell"),
+    "in markdown": ("# ## Ring", "# ### BEGIN SOLUTION\n# ## Ring", "cells.py:2: a solution marker outside"),
+    "unknown id": (
+        "# exercise: lab2/ring-all-reduce",
+        "# exercise: lab2/tree",
+        "cells.py:5: 'lab2/tree' is no exercise",
+    ),
     "no exercise": (
         "# exercise: lab2/ring-all-reduce\n",
         "",
-        "lab.py:1: lab2/ring-all-reduce is in course.yaml but has no exercise",
+        "cells.py:1: lab2/ring-all-reduce has an exercise.yaml but no exercise",
     ),
     "no check": (
         'check("lab2/ring-all-reduce")',
         "1",
-        "lab.py:1: lab2/ring-all-reduce is in course.yaml but has no check",
+        "cells.py:1: lab2/ring-all-reduce has an exercise.yaml but no check",
     ),
     "check and more": (
         'check("lab2/ring-all-reduce")',
         'check("lab2/ring-all-reduce")\n1',
-        "lab.py:18: a check cell holds exactly",
+        "cells.py:14: a check cell holds exactly",
     ),
-    "twice": ("# %%\nprint", '# %%\ncheck("lab2/ring-all-reduce")\n\n# %%\nprint', "lab.py:21: a second check cell"),
+    "twice": ("# %%\nprint", '# %%\ncheck("lab2/ring-all-reduce")\n\n# %%\nprint', "lab.py:18: a second check cell"),
     "late line": ("# exercise: lab2", "x = 1\n# exercise: lab2", "must be the first line of its cell"),
-    "points": ("3 points", "4 points", "lab.py:2: the heading says 4 points, course.yaml says 3"),
-    "minutes": ("30 minutes", "20 minutes", "lab.py:2: the heading says 20 minutes, course.yaml says 30"),
+    "points": ("3 points", "4 points", "cells.py:2: the heading says 4 points, exercise.yaml says 3"),
+    "minutes": ("30 minutes", "20 minutes", "cells.py:2: the heading says 20 minutes, exercise.yaml says 30"),
     "no setup": (' tags=["setup"]', "", 'needs a cell tagged "setup"'),
     "unknown tag": ('tags=["setup"]', 'tags=["stup"]', "lab.py:5: unknown tag 'stup'"),
     "name": (
         "def ring_all_reduce",
         "def ring",
-        "lab.py:9: the student's version of the cell does not define ring_all_reduce",
+        "cells.py:5: the student's version of the cell does not define ring_all_reduce",
     ),
     "stub": ("raise NotImplementedError(", "raise raise(", "the student's version of the cell is not valid Python"),
     "first marker": (
         "# %% [markdown]\n# ## Ring",
         "x = 1\n\n# %% [markdown]\n# ## Ring",
-        "lab.py:1: text before the first cell",
+        "cells.py:1: text before the first cell",
     ),
+    "no include": ("# include: ring-all-reduce", "1", "lab.py:1: # include: ring-all-reduce is missing"),
+    "twice included": ("# include: tree", "# include: ring-all-reduce", "ring-all-reduce is included more than once"),
+    "unknown include": ("# include: tree", "# include: trees", "lab.py:12: course.yaml does not name 'trees'"),
+    "unknown question": ("# question: why", "# question: who", "lab.py:15: there is no question 'who'"),
+    "question not shown": ("# question: why", "1", "why is shown 0 times"),
+    "no such heading": ("section: Lab two", "section: Lab 2", "why: the lab has no heading 'Lab 2'"),
+    "two right": ("{text: Speed.,", "{text: Speed., right: true,", "why: exactly one option must be right"),
+    "few options": ("    - {text: Speed., why: It tempts. Not for small tensors.}\n", "", "why has 2 options"),
+    "no why": ("It tempts. Not for small tensors.", "''", "why: every option needs a text and a why"),
 }
 
 
@@ -70,8 +83,9 @@ def code(data: bytes) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("case", MALFORMED, ids=list(MALFORMED))
 def test_a_malformed_source_is_named_by_line_and_nothing_is_written(case: str, tmp_path: Path) -> None:
     old, new, said = MALFORMED[case]
-    assert old in LAB
-    write_course(tmp_path, lab=LAB.replace(old, new, 1))
+    texts = {"lab": LAB, "cells": CELLS, "questions": QUESTIONS}
+    [name] = [name for name, text in texts.items() if old in text]
+    write_course(tmp_path, **{name: texts[name].replace(old, new, 1)})
     with pytest.raises(SolutionMarkerError) as error:
         tree.write(tmp_path, tree.generate(tmp_path))
     assert said in str(error.value)
@@ -79,19 +93,19 @@ def test_a_malformed_source_is_named_by_line_and_nothing_is_written(case: str, t
 
 
 def test_every_problem_is_listed_at_once(tmp_path: Path) -> None:
-    lab = LAB.replace("3 points", "4 points").replace(END, "")
-    hints = hints_text().replace("    bytes:\n", "    byte:\n")
+    cells = CELLS.replace("3 points", "4 points").replace(END, "")
+    hints = hints_text().replace("bytes:\n", "byte:\n")
     with pytest.raises(SolutionMarkerError) as error:
-        tree.generate(write_course(tmp_path, lab=lab, hints=hints))
+        tree.generate(write_course(tmp_path, cells=cells, hints=hints))
     assert len(error.value.problems) == 4
-    assert "ring-all-reduce has no hints for 'bytes'" in str(error.value)
+    assert "there are no hints for 'bytes'" in str(error.value)
     assert "no finding is called 'byte'" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("      question: the question\n", "", "missing required field `question`"),
+        ("  question: the question\n", "", "missing required field `question`"),
         ("question: the question", "question: ''", "question is empty"),
         ("question: the question", "questions: what", "unknown field `questions`"),
     ],
@@ -100,12 +114,12 @@ def test_hints_are_strict(old: str, new: str, said: str, tmp_path: Path) -> None
     with pytest.raises(SolutionMarkerError) as error:
         tree.generate(write_course(tmp_path, hints=hints_text().replace(old, new, 1)))
     assert said in str(error.value)
-    assert "solutions/lab2/hints.yaml" in str(error.value)
+    assert "solutions/lab2/ring-all-reduce/hints.yaml" in str(error.value)
 
 
 def test_the_start_notebook_has_no_exercises(tmp_path: Path) -> None:
     with pytest.raises(SolutionMarkerError, match="the start notebook, which has none"):
-        tree.generate(write_course(tmp_path, start=LAB))
+        tree.generate(write_course(tmp_path, start=CELLS))
 
 
 def test_building_twice_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -142,8 +156,8 @@ def test_students_get_the_stub_and_instructors_the_solution(tmp_path: Path) -> N
 
 
 def test_a_region_without_stub_raises_not_implemented(tmp_path: Path) -> None:
-    lab = "\n".join(line for line in LAB.splitlines() if "# stub:" not in line)
-    student = tree.generate(write_course(tmp_path, lab=lab))[NOTEBOOK]
+    cells = "\n".join(line for line in CELLS.splitlines() if "# stub:" not in line)
+    student = tree.generate(write_course(tmp_path, cells=cells))[NOTEBOOK]
     assert code(student)[1]["source"][-1] == '    raise NotImplementedError("not written yet")'
 
 
@@ -152,7 +166,7 @@ def test_the_metadata_is_what_nbgrader_accepts(built: Path) -> None:
     notebook = nbformat.reads(data.decode(), as_version=4)
     nbformat.validate(notebook)
     CheckCellMetadata().preprocess(notebook, {})
-    setup, exercise, check, _ = code(data)
+    setup, exercise, check, _, _ = code(data)
     assert exercise["metadata"]["nbgrader"]["solution"] is True
     assert check["metadata"]["nbgrader"] | {"points": 3, "grade": True, "locked": True} == check["metadata"]["nbgrader"]
     assert [c["metadata"].get("editable") for c in (setup, exercise, check)] == [False, None, False]
@@ -184,7 +198,37 @@ def test_the_nbgrader_source_is_the_student_notebook(built: Path, tmp_path: Path
     assert path.read_bytes() == (built / NOTEBOOK).read_bytes()
 
 
-def test_an_unknown_check_is_an_error(tmp_path: Path) -> None:
-    write_course(tmp_path, course=COURSE.replace("check: ring_all_reduce", "check: tree"))
-    with pytest.raises(SolutionMarkerError, match="there is no check 'tree'"):
+def test_an_exercise_without_a_check_is_an_error(tmp_path: Path) -> None:
+    write_course(tmp_path)
+    (tmp_path / "solutions" / EXERCISE).rename(tmp_path / "solutions/lab2/tree")
+    path = tmp_path / "solutions/lab2/tree/exercise.yaml"
+    path.write_text(path.read_text().replace(EXERCISE, "lab2/tree"))
+    with pytest.raises(SolutionMarkerError, match="there is no check of lab2/tree: write"):
         tree.generate(tmp_path)
+
+
+def test_given_code_of_an_exercise_is_its_own(tmp_path: Path) -> None:
+    own = '# %% tags=["setup"]\nGIVEN = 1\n\n'
+    root = write_course(tmp_path, cells=own + CELLS)
+    tree.write(root, tree.generate(root))
+    facts = lab_file.load(root, "lab2")
+    assert "GIVEN" not in facts.setup
+    assert facts.setup_of(EXERCISE) == f"{facts.setup}\n\nGIVEN = 1"
+
+
+def test_one_lab_can_be_built_alone(tmp_path: Path) -> None:
+    files = tree.generate(write_course(tmp_path, start=CELLS), "lab2")
+    assert sorted(files) == ["labs/lab2/lab.json", NOTEBOOK]
+
+
+def test_a_question_is_a_locked_cell_and_one_for_the_letter(built: Path) -> None:
+    cells = json.loads((built / NOTEBOOK).read_bytes())["cells"]
+    [at] = [i for i, cell in enumerate(cells) if cell["id"] == "question-why"]
+    assert "".join(cells[at]["source"]).splitlines()[2:] == [
+        "- **A.** Its shape.",
+        "- **B.** No hub.",
+        "- **C.** Speed.",
+    ]
+    assert cells[at]["metadata"] == {"deletable": False, "editable": False}
+    assert cells[at + 1]["source"] == ['answer("lab2/why", "")']
+    assert b'answer("lab2/why", "B")' in tree.solution_notebook(built, "lab2")

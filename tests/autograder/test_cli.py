@@ -136,7 +136,7 @@ def test_a_check_in_a_real_process(small: Path) -> None:
     assert progress.load(small).of(EXERCISE).ever_passed
 
     (small / NOTEBOOK).write_bytes(notebook((cell("dist.recv(tensor)"), "ring-all-reduce")))
-    failed = shell(small, "check", EXERCISE, "--json", "--case", "w2-n1-int64-ramp")
+    failed = shell(small, "check", EXERCISE, "--json", "--case", "world_size=2,length=1,dtype=int64")
     assert (failed.returncode, failed.stderr) == (1, "")
     assert [f["key"] for f in json.loads(failed.stdout)["findings"]] == ["deadlock"]
     assert progress.load(small).of(EXERCISE).checks == 1  # one case is not recorded

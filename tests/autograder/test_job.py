@@ -17,7 +17,7 @@ from autograder.grading import JobHost, Params, check_exercise
 from autograder.progress import digest
 from tests.autograder.small import COURSE, EXERCISE, RIGHT, cell, write_course
 
-ONE_CASE = Params(case="w2-n4-float32-ramp")
+ONE_CASE = Params(case="world_size=2,length=4")
 
 # Sleeps for ever, and leaves a process behind that has a session of its own and no living parent.
 STRAY = """\

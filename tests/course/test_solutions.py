@@ -37,9 +37,8 @@ def assert_full_points(result: CheckResult) -> None:
 
 def reference(exercise: str) -> str:
     """The exercise cell of the reference notebook."""
-    lab = exercise.split("/")[0]
     problems: list[str] = []
-    file = build_source.read(ROOT / "solutions" / lab / "lab.py", f"{lab}/lab.py", problems)
+    file = build_source.read(ROOT / "solutions" / exercise / "cells.py", f"{exercise}/cells.py", problems)
     assert not problems
     [cell] = [cell for cell in file.of_kind("exercise") if cell.exercise == exercise]
     return build_source.solved(cell.source)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from nbconvert.exporters import HTMLExporter
 
-from autograder.checks.ring_all_reduce.cases import draw
+from autograder.checks import find
 from autograder.nbgrader_bridge import config
 from autograder.nbgrader_bridge.folder import CourseFolder
 from autograder.results import Params
@@ -138,7 +138,8 @@ def _formgrader_page(cycle: Cycle, student: str) -> str:
 def test_neither_seed_nor_hidden_cases_are_given_away(cycle: Cycle) -> None:
     """A finding names the one case that it shows; nothing else of the hidden cases is in any text."""
     seed = (cycle.course / "grading_seed").read_text().strip()
-    hidden = {case.name for case in draw(f"{LAB}/{EXERCISE}", Params(kind="hidden", seed=seed)) if case.length > 1}
+    drawn = find(f"{LAB}/{EXERCISE}").cases(f"{LAB}/{EXERCISE}", Params(kind="hidden", seed=seed))
+    hidden = {case.name for case in drawn if case.length > 1}
     for student in STUDENTS:
         findings = [f for exercise in cycle.result(student)["exercises"] for f in exercise["findings"]]
         shown = {str(finding["replay"]).split()[-1] for finding in findings}

@@ -1,0 +1,1 @@
+"""Checks of Lab 2."""
