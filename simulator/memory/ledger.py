@@ -42,12 +42,19 @@ class Ledger:
     Attributes:
         live_bytes: now. peak_bytes: the most since the start or since `reset_peak`.
         limit_bytes: what would take more than this raises `VirtualOutOfMemory` instead.
+        counts_fakes: whether tensors of the meta device and fake tensors count as if they were real.
         where: words for an out-of-memory error about who this is, such as "rank 2, step 3".
     """
 
     def __init__(
-        self, places: Places, *, limit_bytes: float = float("inf"), where: Callable[[], str] = lambda: ""
+        self,
+        places: Places,
+        *,
+        limit_bytes: float = float("inf"),
+        where: Callable[[], str] = lambda: "",
+        counts_fakes: bool = False,
     ) -> None:
+        self._counts_fakes = counts_fakes
         self.places, self.limit_bytes, self.where = places, limit_bytes, where
         self.live_bytes = self.peak_bytes = 0
         self._live: dict[int, Record] = {}
@@ -73,7 +80,7 @@ class Ledger:
         """Notes the payloads of a collective (`op` by torch's name): what gathers parameters is `gathered`, and what is
         nothing else is a communication buffer.
         """
-        ins, outs, phase = self._known(inputs), self._known(outputs), self.places.phase()
+        ins, outs, phase = self.records(inputs), self.records(outputs), self.places.phase()
         for record in ins + outs:
             record.is_payload = True
             if phase == BACKWARD and record.phase == FORWARD:  # DDP makes its buckets anew in the second forward
@@ -84,31 +91,37 @@ class Ledger:
 
     def mark(self, kind: str, tensors: Iterable[torch.Tensor]) -> None:
         """Says what storages are for; what has a kind keeps it."""
-        for record in self._known(tensors):
+        for record in self.records(tensors):
             record.kind = record.kind or kind
 
     def adopt(self, *things: nn.Module | torch.optim.Optimizer | torch.Tensor) -> None:
         """Enters what may have been made unseen (in C++, or before the ledger): parameters, buffers, gradients and
         optimizer states of `things`, and tensors.
         """
-        for tensor in self._labels.tensors(things):
-            if isinstance(tensor, torch.Tensor):
-                for storage in storages(tensor):
-                    if storage._cdata not in self._live:
-                        self._enter(storage, tensor, None, ())
+        self.enter_unseen(self._labels.tensors(things))
         self._labels.know(things)
         self._labels.apply(self._live)
+
+    def enter_unseen(self, values: Iterable[Any]) -> list[Record]:
+        """Enters the tensors among `values` that the ledger does not know. Returns their records."""
+        return [
+            self._enter(storage, value, None, ())
+            for value in values
+            if isinstance(value, torch.Tensor) and self._has_memory(value)
+            for storage in storages(value)
+            if storage._cdata not in self._live
+        ]
 
     def _see(self, func: OpOverload | None, args: Any, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
         record = self._live.get(storage._cdata)
         if record is None:
-            if _has_memory(tensor):
+            if self._has_memory(tensor):
                 self._enter(storage, tensor, func, args)
         elif record.num_bytes != storage.nbytes():  # an operator that resizes, such as one with out=
             self._change(record, storage, storage.nbytes())
 
-    def _enter(self, storage: torch.UntypedStorage, tensor: torch.Tensor, func: OpOverload | None, args: Any) -> None:
+    def _enter(self, storage: torch.UntypedStorage, tensor: torch.Tensor, func: OpOverload | None, args: Any) -> Record:
         record = Record(storage, self._free)
         record.key, record.num_bytes = storage._cdata, storage.nbytes()
         record.func, record.shape, record.dtype = func, tensor.shape, tensor.dtype
@@ -117,6 +130,15 @@ class Ledger:
         if record.phase == OUTSIDE and _needs_gradient(args):
             record.phase = FORWARD  # a loss, say, that the program computes outside its modules
         self._add(record)
+        return record
+
+    def _has_memory(self, tensor: torch.Tensor) -> bool:
+        """Not so: tensors of the meta device, fake ones (DTensor computes with them what shapes will be), and wrappers
+        around other tensors, which are seen themselves.
+        """
+        if isinstance(tensor, FakeTensor) or tensor.is_meta:
+            return self._counts_fakes
+        return not hasattr(tensor, "__tensor_flatten__")
 
     # ---- bytes ----
     def _add(self, record: Record) -> None:
@@ -172,7 +194,16 @@ class Ledger:
             found[each.module] = found.get(each.module, 0) + each.num_bytes
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
-    def _known(self, tensors: Iterable[torch.Tensor]) -> list[Record]:
+    def live(self) -> list[Record]:
+        """Records of what is live, in the order in which it was made."""
+        return list(self._live.values())
+
+    def is_live(self, record: Record) -> bool:
+        """Whether the storage of a record is still there, in the same size."""
+        return self._live.get(record.key) is record
+
+    def records(self, tensors: Iterable[torch.Tensor]) -> list[Record]:
+        """Records of the storages of tensors, without those that the ledger does not know."""
         records = [self._live.get(storage._cdata) for tensor in tensors for storage in storages(tensor)]
         return [record for record in records if record is not None]
 
@@ -217,10 +248,3 @@ def _needs_gradient(args: Any) -> bool:
         elif isinstance(arg, list | tuple) and _needs_gradient(arg):
             return True
     return False
-
-
-def _has_memory(tensor: torch.Tensor) -> bool:
-    """Not so: tensors of the meta device, fake ones (DTensor computes with them what shapes will be), and wrappers
-    around other tensors, which are seen themselves.
-    """
-    return not (tensor.is_meta or isinstance(tensor, FakeTensor) or hasattr(tensor, "__tensor_flatten__"))
