@@ -17,6 +17,9 @@ from autograder.progress import digest
 from autograder.results import CheckResult, Finding, NotebookResult, Params
 
 
+MAX_LINE = 200  # characters of a line that are shown
+
+
 def _quiet(text: str) -> None:
     """Progress that nobody watches."""
 
@@ -118,7 +121,9 @@ def _syntax(source: str) -> Finding | None:
     try:
         ast.parse(source)
     except SyntaxError as error:
-        line = (error.text or "").strip()
+        if error.lineno is None:  # null bytes, for example
+            return Finding(key="syntax", title="The cell is not valid Python", text=f"Python says: {error.msg}.")
+        line = (error.text or "").strip()[:MAX_LINE]
         text = f"Line {error.lineno} of your cell is not valid Python: {error.msg}: `{line}`."
         if line.startswith(("%", "!")):
             text += " Lines that start with % or ! are for the notebook only: move them to another cell."

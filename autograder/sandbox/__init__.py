@@ -5,9 +5,9 @@ and pipes in msgpack and JSON, and never unpickle what comes back. Inside: the f
 are the only processes that run a student's code.
 
 bubblewrap makes a *building* once a grader: read-only system, Python environment and the packages that students have,
-too; no other file, own process ids, loopback only, private /tmp. A *nursery* in it has torch imported and opens a *room*
-for every submission: namespaces of its own, in which the forkserver is process 1, so that no rank can see, stop or kill
-what stands above it. What a room can use is limited; when it ends, the kernel ends every process in it.
+too; no other file, own process ids, loopback only, private /tmp. A *nursery* in it has torch imported and opens a
+*room* for every submission: namespaces of its own, in which the forkserver is process 1, so that no rank can see, stop
+or kill what stands above it. What a room can use is limited; when it ends, the kernel ends every process in it.
 
 Limits: no memory cgroup. `watch` sums up what the processes of a room use, five times a second, and ends the room.
 """

@@ -24,8 +24,8 @@ _PROBE_LIMIT_S = 20
 #: What to say where bubblewrap cannot be used.
 WITHOUT = (
     "Submissions are not graded without it unless you say --isolation limits: limits on time, memory and files for "
-    "every process, and an end to all of them. That does not keep code from reading and writing your files, from using the "
-    "network, or from touching your other processes: use an account or a machine that may be lost."
+    "every process, and an end to all of them. That does not keep code from reading and writing your files, from using "
+    "the network, or from touching your other processes: use an account or a machine that may be lost."
 )
 #: All that a program inside finds in its environment; what the grader's own one holds stays outside.
 ENVIRONMENT = launch.ENVIRONMENT | {
