@@ -6,26 +6,44 @@ two groups, in another iteration of a loop, before all others, or simply in anot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 from simulator.diagnose import diagnosis as d
-from simulator.diagnose.finding import Finding
+from simulator.diagnose.finding import Finding, departure_text
 from simulator.diagnose.reading import is_new_iteration, is_past
+from simulator.diagnose.repair import Waits
 from simulator.diagnose.tape import Tapes, call_of
 from simulator.trace import Event
 
 
-def of_circle(tapes: Tapes, stuck: dict[int, Event]) -> Finding:
-    at = min(event.issue_ns for event in stuck.values())
-    calls = tuple(event for _, event in sorted(stuck.items()))
+def of_circle(tapes: Tapes, waits: Waits) -> Finding | None:
+    """The most telling reading whose undoing would free everybody; None where the ranks are in no circle."""
+    circle = waits.circle()
+    if not circle:
+        return None
+    calls = tuple(waits.stuck[rank] for rank in circle)
+    admitted = map(waits.among(circle).admit, _readings(tapes, calls))
+    return next(filter(None, admitted), _everybody(calls))  # more than one mistake: everybody
+
+
+def _readings(tapes: Tapes, calls: tuple[Event, ...]) -> Iterator[Finding]:
+    """What the places where ranks stand suggest, most telling first."""
     messages = [event for event in calls if event.is_p2p]
-    if len(messages) == len(calls):
-        return Finding(d.DEADLOCK_P2P, tuple(stuck), at, (d.OMITTED,), calls=calls, why=_message_words(calls))
-    if found := _once_too_often(tapes, calls):
-        return found
-    if messages:
-        return _odd_one(tapes, calls) or _of_both_kinds(calls, messages)
-    return (
-        _one_line(tapes, calls) or _left_the_loop(tapes, calls) or _alone(tapes, calls) or _another_order(tapes, calls)
-    )
+    if len(messages) < len(calls):
+        for suggest in (_once_too_often, _one_line, _left_the_loop, _alone):
+            if found := suggest(tapes, calls):
+                yield found
+        yield from _odd_ones(tapes, calls) if messages else ()
+        yield _another_order(tapes, calls)
+
+
+def _everybody(calls: tuple[Event, ...]) -> Finding:
+    messages = [event for event in calls if event.is_p2p]
+    kind, why = (d.DEADLOCK_P2P, _message_words(calls)) if messages else (d.DEADLOCK_GROUPS, "")
+    at = min(event.issue_ns for event in calls)
+    ranks = tuple(event.rank for event in calls)
+    return Finding(kind, ranks, at, (d.OMITTED,), calls=calls, why=why, is_tie=len(messages) < len(calls))
 
 
 def _another_order(tapes: Tapes, calls: tuple[Event, ...]) -> Finding:
@@ -33,12 +51,31 @@ def _another_order(tapes: Tapes, calls: tuple[Event, ...]) -> Finding:
     ranks, is_tie = _skippers(tapes, calls) or _minority(tapes, calls)
     first = min((e for e in calls if e.rank in ranks), key=lambda e: (e.issue_ns, e.rank))
     kind: str = d.DEADLOCK_GROUPS
-    also: tuple[str, ...] = (d.OMITTED, d.SWAPPED, d.GROUP)
+    also: tuple[str, ...] = (d.OMITTED, d.EXTRA, d.BRANCH) if is_tie else (d.OMITTED, d.SWAPPED, d.GROUP)
     if not is_tie and all(a.step > b.step for a in calls for b in calls if a.rank in ranks and b.rank not in ranks):
         kind, also = d.OMITTED, (d.DEADLOCK_GROUPS,)  # it is in a later step: another order would not take it there
         first = next(e for e in calls if e.rank not in ranks)
+    why = ""
+    if is_tie and any(e.is_p2p for e in calls if e.rank in ranks):
+        kind, also = d.OMITTED, (d.EXTRA, d.BRANCH, d.DEADLOCK_P2P)
+    if is_tie and (departed := _departed(tapes, tuple(e for e in calls if e.rank in ranks))):
+        first, why = departed, departure_text((departed.rank,))
+        if all(e.site != first.site for rank in tapes.present if rank != first.rank for e in tapes.calls[rank]):
+            kind, also = d.BRANCH, (d.EXTRA, d.OMITTED, d.DEADLOCK_GROUPS)
     at = min(event.issue_ns for event in calls)
-    return Finding(kind, ranks, at, also, first.group, first.seq, calls, is_tie=is_tie)
+    return Finding(kind, ranks, at, also, first.group, first.seq, calls, why, is_tie)
+
+
+def _departed(tapes: Tapes, calls: tuple[Event, ...]) -> Event | None:
+    """The one call that never followed the one before it earlier in the run, on any of these ranks; the others did."""
+    steps = {event.rank: list(pairwise(tapes.calls[event.rank])) for event in calls}
+    known = {_step_key(x, y) for pairs in steps.values() for x, y in pairs if y not in calls}
+    new = [e for e in calls if all(y != e or _step_key(x, y) not in known for x, y in steps[e.rank])]
+    return new[0] if len(new) == 1 < len(calls) else None
+
+
+def _step_key(x: Event, y: Event) -> tuple[str, str, str, str, bool]:
+    return x.site, x.op, y.site, y.op, x.step == y.step
 
 
 def _skippers(tapes: Tapes, calls: tuple[Event, ...]) -> tuple[tuple[int, ...], bool] | None:
@@ -56,36 +93,29 @@ def _skippers(tapes: Tapes, calls: tuple[Event, ...]) -> tuple[tuple[int, ...], 
     return ranks, 2 * len(ranks) >= size
 
 
-def _of_both_kinds(calls: tuple[Event, ...], messages: list[Event]) -> Finding:
-    """A rank waits for a message, its peer in a collective, and no majority says who is wrong: the ends are named."""
-    ends = {event.rank for event in messages} | {event.peer for event in messages if event.peer >= 0}
-    ranks = tuple(sorted(ends & {event.rank for event in calls}))
-    also = (d.OMITTED, d.EXTRA, d.BRANCH, d.UNEVEN)
-    at = min(event.issue_ns for event in calls)
-    return Finding(d.DEADLOCK_P2P, ranks, at, also, calls=calls, why=_message_words(calls), is_tie=True)
-
-
-def _odd_one(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
-    """In a circle through a message: a minority that came, or did not come, to a collective."""
-    best: tuple[float, Finding] | None = None
+def _odd_ones(tapes: Tapes, calls: tuple[Event, ...]) -> list[Finding]:
+    """In a circle through a message: minorities that came, or did not come, to a collective; the smallest first."""
+    found: list[tuple[float, Finding]] = []
     for event in (e for e in calls if e.is_collective):
         group = tapes.group_of(event)
         rows = tapes.groups[group]
-        came = {rank for rank in rows if len(rows[rank]) > event.seq}
+        came = _came_to(tapes, event)
         odd = min(came, set(rows) - came, key=len)
-        if 2 * len(odd) < len(rows) and (best is None or len(odd) / len(rows) < best[0]):
-            kind, also = _class_of_odd(rows, event, came == odd)
+        if 2 * len(odd) < len(rows):
+            kind, also = _class_of_odd(tapes, calls, event, came == odd)
             if came == odd and all(is_past(call_of(event), call_of(e)) for e in calls if e.rank not in odd):
                 kind, also = d.OMITTED, (d.SWAPPED, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)  # it went past the others
             shown = tuple(e for e in calls if e.rank in rows)
-            found = Finding(kind, tuple(sorted(odd)), event.issue_ns, also, group.name, event.seq, shown)
-            best = len(odd) / len(rows), found
-    return best[1] if best else None
+            one = Finding(kind, tuple(sorted(odd)), event.issue_ns, also, group.name, event.seq, shown)
+            found.append((len(odd) / len(rows), one))
+    return [one for _, one in sorted(found, key=lambda item: (item[0], item[1].at_ns, item[1].group))]
 
 
-def _class_of_odd(rows: dict[int, list[Event]], event: Event, came: bool) -> tuple[str, tuple[str, ...]]:
+def _class_of_odd(tapes: Tapes, calls: tuple[Event, ...], event: Event, came: bool) -> tuple[str, tuple[str, ...]]:
+    rows = tapes.groups[tapes.group_of(event)]
     before = [call_of(e) for e in rows[event.rank][: event.seq]]
-    if is_new_iteration(call_of(event), before):
+    are_inside = any(_is_in_iteration(tapes, e, event.step) for e in calls if len(rows.get(e.rank, ())) <= event.seq)
+    if is_new_iteration(call_of(event), before) and not are_inside:
         return d.UNEVEN, (d.EXTRA if came else d.OMITTED, d.DEADLOCK_P2P)
     if not came:
         return d.OMITTED, (d.UNEVEN, d.DEADLOCK_P2P)
@@ -94,21 +124,35 @@ def _class_of_odd(rows: dict[int, list[Event]], event: Event, came: bool) -> tup
     return kinds[0], (kinds[1], d.DEADLOCK_P2P)
 
 
+def _is_in_iteration(tapes: Tapes, event: Event, step: int) -> bool:
+    """Whether it stands in this step at a line that its rank was at in an earlier one."""
+    mine = (e for e in tapes.calls[event.rank] if e.step < step)
+    return 0 <= event.step == step and any((e.site, e.op) == (event.site, event.op) for e in mine)
+
+
 def _left_the_loop(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
-    """In a circle through groups: some begin another iteration, the others are at a line that nobody was at before."""
-    for event in calls:
+    """In a circle: some begin another iteration, others are, after a whole one, at a line that nobody was at before."""
+    now = {(e.site, e.step) for e in calls if e.step >= 0}
+    earlier = [e for rank in tapes.present for e in tapes.calls[rank] if (e.site, e.step) not in now and e not in calls]
+    past = {(e.site, e.op) for e in earlier}
+    out = {e.rank for e in calls if (e.site, e.op) not in past and tapes.is_after_whole_step(e)}
+    out |= {rank for e in calls if e.rank in out and e.is_collective for rank in _came_to(tapes, e)}
+    for event in (e for e in calls if e.is_collective and e.rank not in out):
         rows = tapes.groups[tapes.group_of(event)]
-        others = [e for e in calls if tapes.group_of(e) != tapes.group_of(event)]
-        past = {(e.site, e.op) for rank in tapes.present for e in tapes.calls[rank] if e not in calls}
+        elsewhere = [e for e in calls if tapes.group_of(e) != tapes.group_of(event) or e.is_p2p]
+        if not elsewhere or any(e.rank not in out and not 0 <= e.step == event.step for e in elsewhere):
+            continue
         before = [call_of(e) for e in rows[event.rank][: event.seq]]
-        again = is_new_iteration(call_of(event), before) or (
-            call_of(event).key in {call.key for call in before} and all(event.step > e.step for e in others)
-        )
-        if again and others and not any((e.site, e.op) in past for e in others):
-            came = {rank for rank in rows if len(rows[rank]) > event.seq}
-            odd, is_tie = _smaller(came, set(rows) - came)
-            also = (d.OMITTED, d.EXTRA, d.DEADLOCK_GROUPS)
-            return Finding(d.UNEVEN, odd, event.issue_ns, also, event.group, event.seq, calls, is_tie=is_tie)
+        if is_new_iteration(call_of(event), before) or (
+            call_of(event).key in {call.key for call in before}
+            and all(event.step > e.step for e in elsewhere if e.rank in out)
+        ):
+            inside = _came_to(tapes, event) | {e.rank for e in elsewhere} - out
+            odd, is_tie = _smaller(inside, (set(rows) | out) - inside)
+            kind, also = d.UNEVEN, (d.OMITTED, d.EXTRA, d.BRANCH, d.DEADLOCK_GROUPS)
+            if set(odd) == inside and [call.key for call in before].count(call_of(event).key) == 1:
+                kind, also = d.OMITTED, (d.UNEVEN, d.DEADLOCK_GROUPS)  # one iteration: where does the body end?
+            return Finding(kind, odd, event.issue_ns, also, event.group, event.seq, calls, is_tie=is_tie)
     return None
 
 
@@ -132,18 +176,20 @@ def _once_too_often(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
 
 def _alone(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
     """In a circle through groups: a rank stands alone at a line before all the lines where the others stand."""
-    for event in calls:
-        group, here = tapes.group_of(event), call_of(event)
+    for event in (e for e in calls if e.is_collective and len(tapes.groups[tapes.group_of(e)]) > 2):
+        here = call_of(event)
         visitors = {rank for rank in tapes.present for e in tapes.calls[rank] if e.site == event.site}
         rest = [call_of(e) for e in calls if e.rank != event.rank]
         if visitors == {event.rank} and all(
             c.file == here.file and (c.step, c.line) > (here.step, here.line) for c in rest
         ):
-            is_tie = len(group.members) == 2
-            ranks = group.members if is_tie else (event.rank,)
             also = (d.EXTRA, d.OMITTED, d.DEADLOCK_GROUPS)
-            return Finding(d.BRANCH, ranks, event.issue_ns, also, event.group, event.seq, calls, is_tie=is_tie)
+            return Finding(d.BRANCH, (event.rank,), event.issue_ns, also, event.group, event.seq, calls)
     return None
+
+
+def _came_to(tapes: Tapes, event: Event) -> set[int]:
+    return {rank for rank, events in tapes.groups[tapes.group_of(event)].items() if len(events) > event.seq}
 
 
 def _smaller(a: set[int], b: set[int]) -> tuple[tuple[int, ...], bool]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from simulator.diagnose import diagnosis as d
 from simulator.diagnose.clusters import Member, Split, split
-from simulator.diagnose.finding import Finding
-from simulator.diagnose.reading import Reading, read
+from simulator.diagnose.finding import Finding, departure_text
+from simulator.diagnose.reading import Odd, Reading, read
 from simulator.diagnose.tape import Group, Tapes, call_of
 from simulator.trace import FAILED, Event
 
@@ -21,7 +21,7 @@ def divergences(tapes: Tapes) -> Iterator[Finding]:
                 rank: Member(tuple(map(call_of, events)), not tapes.has_finished(rank)) for rank, events in rows.items()
             }
             if parted := split(sequences, waits_for):
-                yield _finding(group, rows, parted)
+                yield _finding(tapes, group, rows, parted)
 
 
 def is_in_trouble(tapes: Tapes, rows: dict[int, list[Event]]) -> bool:
@@ -40,7 +40,7 @@ def _disagree(rows: dict[int, list[Event]]) -> bool:
     return any(len({call_of(event).signature for event in row}) > 1 for row in zip(*rows.values(), strict=False))
 
 
-def _finding(group: Group, rows: dict[int, list[Event]], parted: Split) -> Finding:
+def _finding(tapes: Tapes, group: Group, rows: dict[int, list[Event]], parted: Split) -> Finding:
     firsts = {member: next(e for e in edits if e.is_divergence) for member, edits in parted.edits.items()}
     earliest = min(edit.i for edit in firsts.values())
     odd = sorted((m for m, edit in firsts.items() if edit.i == earliest), key=lambda m: (-len(parted.odd[m]), m))
@@ -49,12 +49,15 @@ def _finding(group: Group, rows: dict[int, list[Event]], parted: Split) -> Findi
     others = [rank for rank in rows if rank not in culprits]
     elsewhere = {e.site for rank in others for e in rows[rank]}
     alone = {e.site for rank in culprits for e in rows[rank]} - elsewhere
-    reading = read(parted.edits[member], parted.reference.calls, member.calls, alone)
-    calls = [rows[r][edit.i] for r in others if edit.i < len(rows[r])]
-    calls += [rows[r][edit.j] for r in culprits if edit.j < len(rows[r])]
+    theirs = [rows[r][edit.j] for r in culprits if edit.j < len(rows[r])]
+    in_a_body = not all(map(tapes.is_after_whole_step, theirs))
+    reading = read(parted.edits[member], parted.reference.calls, member.calls, Odd(alone, in_a_body))
+    calls = [rows[r][edit.i] for r in others if edit.i < len(rows[r])] + theirs
     calls.sort(key=lambda e: e.rank)
+    why = ""
     if parted.is_tie:
-        reading, culprits = _of_tie(reading), tuple(sorted(rows))
+        why = departure_text(culprits) if parted.is_habit_broken else ""
+        reading, culprits = _of_tie(reading, parted.is_habit_broken), tuple(sorted(rows))
     return Finding(
         reading.kind,
         culprits,
@@ -63,17 +66,19 @@ def _finding(group: Group, rows: dict[int, list[Event]], parted: Split) -> Findi
         group.name,
         edit.j if edit.kind == "added" else edit.i,
         tuple(calls),
-        is_tie=parted.is_tie,
+        why,
+        parted.is_tie,
     )
 
 
-def _of_tie(reading: Reading) -> Reading:
-    """Without a majority a call left out here is a call too many there."""
+def _of_tie(reading: Reading, is_habit_broken: bool) -> Reading:
+    """Without a majority a call left out here is a call too many there; what ranks did before says what is likelier."""
     one_sided = (d.OMITTED, d.EXTRA, d.BRANCH)
     if reading.kind not in one_sided:
         return reading
-    names = dict.fromkeys((*one_sided, *reading.also))
-    return Reading(d.OMITTED, tuple(name for name in names if name != d.OMITTED))
+    kind = reading.kind if is_habit_broken else d.OMITTED
+    names = dict.fromkeys((*one_sided, d.SWAPPED, *reading.also))
+    return Reading(kind, tuple(name for name in names if name != kind))
 
 
 def _since(calls: Sequence[Event]) -> int:

@@ -38,3 +38,8 @@ def ranks_text(ranks: Iterable[int]) -> str:
     if len(names) == 1:
         return f"rank {names[0]}"
     return f"ranks {', '.join(names[:-1])} and {names[-1]}"
+
+
+def departure_text(ranks: tuple[int, ...]) -> str:
+    """What speaks against some ranks of a tie."""
+    return f"{ranks_text(ranks)} {'departs' if len(ranks) == 1 else 'depart'} from what was done earlier in the run"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from simulator.diagnose import diagnosis as d
 from simulator.diagnose.finding import Finding
-from simulator.diagnose.tape import Call, Group, Tapes, call_of
+from simulator.diagnose.tape import Call, Group, Signature, Tapes, call_of
 from simulator.trace import Event
 
 SLOW_FACTOR: Final = 1.25  # a rank is slow when its own work takes this many times as long as the others' ...
@@ -19,35 +19,58 @@ SLOW_ROUNDS: Final = 4  # ... of at least this many: once is not slow
 _BRANCH_LINES = 2  # lines of the branches of one if/else may alternate legally
 
 
+class _Run(NamedTuple):
+    """What one line called in one step, one call after the other; `start`: the number of its first collective."""
+
+    start: int
+    calls: tuple[Call, ...]
+
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        return tuple(call.signature for call in self.calls)
+
+    @property
+    def first(self) -> Call:
+        return self.calls[0]
+
+
 def crossed_calls(tapes: Tapes) -> Finding | None:
-    """Two neighbouring collectives, alike in everything, that a minority calls from the other one's lines."""
+    """Two neighbouring lines, alike in everything they call, that a minority goes through the other way round."""
     found = [f for group, rows in tapes.groups.items() if len(rows) > 1 and (f := _crossed(group, rows))]
     return min(found, key=lambda f: (f.at_ns, f.group), default=None)
 
 
 def _crossed(group: Group, rows: dict[int, list[Event]]) -> Finding | None:
-    sites = {rank: [call_of(event) for event in events] for rank, events in rows.items()}
-    for k in range(min(map(len, rows.values())) - 1):
-        pairs = {rank: (calls[k], calls[k + 1]) for rank, calls in sites.items()}
+    runs = {rank: _runs(events) for rank, events in rows.items()}
+    for k in range(min(map(len, runs.values())) - 1):
+        pairs = {rank: (mine[k], mine[k + 1]) for rank, mine in runs.items()}
         if odd := _reversed(pairs):
             is_tie = 2 * len(odd) == len(rows)
-            calls = tuple(events[k] for _, events in sorted(rows.items()))
+            calls = tuple(events[pairs[rank][0].start] for rank, events in sorted(rows.items()))
             at = min(event.issue_ns for event in calls)
             ranks = tuple(sorted(rows)) if is_tie else odd
-            return Finding(d.SWAPPED, ranks, at, (), group.name, k, calls, is_tie=is_tie)
+            return Finding(d.SWAPPED, ranks, at, (), group.name, calls[0].seq, calls, is_tie=is_tie)
     return None
 
 
-def _reversed(pairs: dict[int, tuple[Call, Call]]) -> tuple[int, ...]:
+def _runs(events: list[Event]) -> list[_Run]:
+    found, start = [], 0
+    for _, calls in groupby(map(call_of, events), key=lambda call: (call.site, call.step)):
+        found.append(_Run(start, tuple(calls)))
+        start += len(found[-1].calls)
+    return found
+
+
+def _reversed(pairs: dict[int, tuple[_Run, _Run]]) -> tuple[int, ...]:
     """The ranks that go through the two lines the other way round, when every other rank agrees."""
-    if len({call.signature for pair in pairs.values() for call in pair}) > 1:
+    if len({run.signatures for pair in pairs.values() for run in pair}) > 1:
         return ()
-    lines = {rank: (x.site, y.site) for rank, (x, y) in pairs.items()}
+    lines = {rank: (x.first.site, y.first.site) for rank, (x, y) in pairs.items()}
     counts = Counter(lines.values())
     usual = max(counts, key=lambda pair: (counts[pair], pair))
     if len(counts) != 2 or usual[0] == usual[1] or usual[::-1] not in counts:
         return ()
-    x, y = next(iter(pairs.values()))
+    x, y = (run.first for run in next(iter(pairs.values())))
     if x.file == y.file and abs(x.line - y.line) <= _BRANCH_LINES:
         return ()
     return tuple(sorted(rank for rank, pair in lines.items() if pair != usual))

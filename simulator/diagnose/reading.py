@@ -24,25 +24,32 @@ class Reading(NamedTuple):
     also: tuple[str, ...] = ()
 
 
-def read(edits: Sequence[Edit], a: Sequence[Call], b: Sequence[Call], b_alone: Collection[str]) -> Reading:
-    """How `b` parts from `a`, the majority's calls. `b_alone`: sites that only ranks like `b` ever call."""
+class Odd(NamedTuple):
+    """The ranks that part: `alone`, the sites that only they ever call; `in_a_body`, whether they part in the middle
+    of a loop's body.
+    """
+
+    alone: Collection[str]
+    in_a_body: bool
+
+
+def read(edits: Sequence[Edit], a: Sequence[Call], b: Sequence[Call], odd: Odd) -> Reading:
+    """How `b` parts from `a`, the majority's calls."""
     at = next(k for k, edit in enumerate(edits) if edit.is_divergence)
     first, rest = edits[at], edits[at + 1 :]
     confirmed = any(edit.kind == "same" for edit in rest)
     if not confirmed and first.i < len(a) and first.j < len(b):
-        return read_cut(a[first.i], b[first.j], a[: first.i], b[: first.j], b_alone)
+        return read_cut(a[first.i], b[first.j], a[: first.i], b[: first.j], odd)
     if first.kind == "argument":
         return Reading(aspect(a[first.i].signature, b[first.j].signature))
     if first.kind == "replaced":
         return Reading(aspect(a[first.i].signature, b[first.j].signature), (d.EXTRA, d.OMITTED))
     if first.kind == "swapped":
         return Reading(d.SWAPPED, (d.OMITTED,))
-    return _read_gap(first, edits[at:], a, b, b_alone)
+    return _read_gap(first, edits[at:], a, b, odd)
 
 
-def _read_gap(
-    first: Edit, edits: Sequence[Edit], a: Sequence[Call], b: Sequence[Call], b_alone: Collection[str]
-) -> Reading:
+def _read_gap(first: Edit, edits: Sequence[Edit], a: Sequence[Call], b: Sequence[Call], odd: Odd) -> Reading:
     """Calls that one side has and the other has not, with the evidence of what comes after them."""
     run = 0
     while run < len(edits) and edits[run].kind == first.kind:
@@ -57,10 +64,10 @@ def _read_gap(
         return Reading(d.UNEVEN, (d.OMITTED,) if first.kind == "left out" else (d.EXTRA,))
     if first.kind == "left out":
         return Reading(d.OMITTED)
-    return Reading(d.BRANCH if gap[0].site in b_alone else d.EXTRA)
+    return Reading(d.BRANCH if gap[0].site in odd.alone else d.EXTRA)
 
 
-def read_cut(x: Call, y: Call, a: Sequence[Call], b: Sequence[Call], b_alone: Collection[str]) -> Reading:
+def read_cut(x: Call, y: Call, a: Sequence[Call], b: Sequence[Call], odd: Odd) -> Reading:
     """`x`: what the majority calls, `y`: what the odd ranks call instead; `a`, `b`: what each side did before."""
     known = {(p.key, q.key) for side in (a, b) for p, q in pairwise(side) if p.step == q.step}
     skips, repeats = (x.key, y.key) in known, (y.key, x.key) in known
@@ -70,10 +77,10 @@ def read_cut(x: Call, y: Call, a: Sequence[Call], b: Sequence[Call], b_alone: Co
             return Reading(other, (d.OMITTED, d.EXTRA))
         is_later = y.step > x.step if x.step != y.step else skips
         return Reading(d.OMITTED if is_later else d.EXTRA, (other,))
-    if is_new_iteration(x, a) and y.key not in {call.key for call in (*a, *b)} and y.step <= _last_step(b):
+    known_calls = {call.key for call in (*a, *b)}
+    if is_new_iteration(x, a) and y.key not in known_calls and y.step <= _last_step(b) and not odd.in_a_body:
         return Reading(d.UNEVEN, (d.OMITTED, d.BRANCH, other))
-    is_new = x.key not in {call.key for call in (*a, *b)}
-    if is_new_iteration(y, b) and is_new:
+    if is_new_iteration(y, b) and x.key not in known_calls:
         if [call.key for call in b].count(y.key) > 1:
             return Reading(d.UNEVEN, (d.EXTRA, other))
         return Reading(d.OMITTED, (d.UNEVEN, d.SWAPPED, other))  # one iteration does not show where the body ends
@@ -84,7 +91,7 @@ def read_cut(x: Call, y: Call, a: Sequence[Call], b: Sequence[Call], b_alone: Co
         return Reading(other, (d.OMITTED, d.EXTRA))
     if later:
         return Reading(d.OMITTED, (d.SWAPPED, other))
-    more = (d.BRANCH, d.EXTRA) if y.site in b_alone else (d.EXTRA, d.BRANCH)
+    more = (d.BRANCH, d.EXTRA) if y.site in odd.alone else (d.EXTRA, d.BRANCH)
     return Reading(more[0], (more[1], other))
 
 

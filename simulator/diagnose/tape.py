@@ -140,10 +140,44 @@ class Tapes:
         rows = self.groups[group]
         return tuple(rank for rank in group.members if rank not in rows or len(rows[rank]) <= event.seq)
 
+    def is_after_whole_step(self, event: Event) -> bool:
+        """Whether its rank, before `event`, called and waited for as much in the last training step as in the one
+        before; in a first step, as much as some other rank that went on to the second; True where nothing compares.
+        """
+        mine = self._by_step(event.rank, event)
+        if not mine:
+            return True
+        *earlier, last = sorted(mine)
+        done = _done_by(event.issue_ns, mine[last])
+        if earlier:
+            return done >= _done_by(mine[last][0].issue_ns, mine[earlier[-1]])
+        others = [self._by_step(rank) for rank in self.present if rank != event.rank]
+        wholes = [
+            _done_by(calls[last + 1][0].issue_ns, [e for e in calls[last] if self._is_shared(e, event.rank)])
+            for calls in others
+            if {last, last + 1} <= set(calls)
+        ]
+        return done >= min(wholes, default=0)
+
+    def _is_shared(self, event: Event, rank: int) -> bool:
+        return event.is_collective and rank in self.group_of(event).members
+
+    def _by_step(self, rank: int, until: Event | None = None) -> dict[int, list[Event]]:
+        found: defaultdict[int, list[Event]] = defaultdict(list)
+        for event in self.calls[rank]:
+            if event.step >= 0 and (until is None or event.n < until.n):
+                found[event.step].append(event)
+        return dict(found)
+
     @cached_property
     def is_checked(self) -> bool:
         """Recorded by the coordinator: whatever completed did agree."""
         return self.header.get("clock") == "virtual"
+
+
+def _done_by(now_ns: int, events: list[Event]) -> int:
+    """Calls made, and waits begun, by that time."""
+    return len(events) + sum(0 <= e.wait_ns <= now_ns for e in events)
 
 
 def _ranks(trace: Trace) -> range:

@@ -10,38 +10,21 @@ from dataclasses import replace
 from simulator.diagnose import diagnosis as d
 from simulator.diagnose.circles import of_circle
 from simulator.diagnose.finding import Finding
+from simulator.diagnose.repair import Waits
 from simulator.diagnose.tape import Tapes
 from simulator.trace import Event
 
 
 def deadlock(tapes: Tapes) -> Finding | None:
     """A circle of waits, or a message whose other end never comes."""
-    stuck = {rank: event for rank in tapes.present if (event := tapes.blocked_on(rank)) is not None}
-    targets = {rank: tapes.waits_for(event) for rank, event in stuck.items()}
-    circle = _circle(targets)
-    if circle:
-        return of_circle(tapes, {rank: stuck[rank] for rank in circle})
-    for rank, event in sorted(stuck.items(), key=lambda item: (item[1].issue_ns, item[0])):
-        absent = tuple(r for r in targets[rank] if r not in tapes.missing and r not in stuck)
+    waits = Waits.of(tapes)
+    if found := of_circle(tapes, waits):
+        return found
+    for rank, event in sorted(waits.stuck.items(), key=lambda item: (item[1].issue_ns, item[0])):
+        absent = tuple(r for r in waits.targets[rank] if r not in tapes.missing and r not in waits.stuck)
         if event.is_p2p and absent:
             return _unmet_message(event, absent)
     return None
-
-
-def _circle(targets: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-    """The ranks of the largest set in which everybody waits, at one or more removes, for everybody."""
-    reach: dict[int, set[int]] = {}
-    for rank in targets:
-        seen: set[int] = set()
-        todo = [rank]
-        while todo:
-            for target in targets.get(todo.pop(), ()):
-                if target in targets and target not in seen:
-                    seen.add(target)
-                    todo.append(target)
-        reach[rank] = seen
-    circles = {tuple(sorted(r for r in reach[rank] if rank in reach[r])) for rank in targets if rank in reach[rank]}
-    return max(circles, key=lambda c: (len(c), [-r for r in c]), default=())
 
 
 def _unmet_message(event: Event, absent: tuple[int, ...]) -> Finding:

@@ -39,7 +39,7 @@ def _what(found: Finding) -> str:
     who, where, said = ranks_text(found.ranks).capitalize(), _where(found), _calls(found.calls)
     plural = len(found.ranks) > 1
     match found.kind:
-        case d.OMITTED if found.is_tie:
+        case d.OMITTED | d.EXTRA | d.BRANCH if found.is_tie and plural:
             return f"{who} do not make the same calls{where}: {said}."
         case d.OMITTED:
             return f"{who} left out a call that the others make{where}: {said}."
@@ -64,7 +64,8 @@ def _what(found: Finding) -> str:
             verb = "take" if plural else "takes"
             return f"{who} {verb} {found.why} for own work as the others, round after round, and they wait."
         case d.DEADLOCK_GROUPS:
-            return f"The ranks wait for each other in different groups: {said}. {_odd(found)}"
+            places = "different groups" if all(e.is_collective for e in found.calls) else "a group and in messages"
+            return f"The ranks wait for each other in {places}: {said}. {_odd(found)}"
         case d.DEADLOCK_P2P:
             tags = f" ({found.why})" if found.why else ""
             return f"{who} wait for each other: {said}{tags}."
@@ -89,9 +90,10 @@ def _odd(found: Finding) -> str:
 
 
 def _who(found: Finding) -> str:
-    if found.is_tie and len(found.ranks) > 1:
-        return "There is no majority, so every rank that is involved is named."
-    return ""
+    if not found.is_tie or len(found.ranks) < 2:
+        return ""
+    hint = f"{found.why[:1].upper()}{found.why[1:]}; but there" if found.why and found.group else "There"
+    return f"{hint} is no majority, so every rank that is involved is named."
 
 
 def _other_readings(found: Finding) -> str:

@@ -1,13 +1,8 @@
 """One defect, at a random place of a healthy program, with what an exact diagnosis of it is.
 
-Ties: in a group of two nobody has a majority, so both are named. Several defects leave one and the same trace when the
-ranks call synchronously and stop where they part; `allowed` then holds the other classes:
-
-- A call left out, and the same call made later (a swap), part at the same place: the rank is in a later call.
-- With calls of different groups, the same two are a circle of waits in two groups.
-- In a group of two, a call left out by one is a call too many of the other.
-- A branch of one rank at the end of a loop body looks like that rank having left the loop.
-- Swapping two equal calls in one line changes nothing but values.
+In a group of two nobody has a majority, so both are named. Several defects can leave one and the same trace, because
+ranks that call synchronously stop where they part; `witness.py` proves it case by case. Swapping two equal calls in one
+line changes nothing but values.
 """
 
 from __future__ import annotations
@@ -40,14 +35,13 @@ def faulty(seed: int) -> Faulty:
 def _omit(writer: Writer, program: Program) -> Faulty:
     rank, index, ops, op = places(writer, program)
     found = program.with_rank(rank, without(ops, index))
-    # called later instead, or (with another group or a message next) a circle of waits
-    return with_defect(found, program, d.OMITTED, rank, op.group, d.SWAPPED, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)
+    return with_defect(found, program, d.OMITTED, rank, op.group)
 
 
 def _repeat(writer: Writer, program: Program) -> Faulty:
     rank, index, ops, op = places(writer, program, lambda op: not op.is_async)
     found = program.with_rank(rank, [*ops[: index + 1], op, *ops[index + 1 :]])
-    return with_defect(found, program, d.EXTRA, rank, op.group, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)
+    return with_defect(found, program, d.EXTRA, rank, op.group)
 
 
 def _branch(writer: Writer, program: Program) -> Faulty:
@@ -57,7 +51,7 @@ def _branch(writer: Writer, program: Program) -> Faulty:
     if any(o.op == "wait" and o.line == op.line + 1 for o in ops[index + 1 :]):
         raise Unfit
     found = program.with_rank(rank, [*ops[: index + 1], more, *ops[index + 1 :]])
-    return with_defect(found, program, d.BRANCH, rank, group, d.UNEVEN, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P)
+    return with_defect(found, program, d.BRANCH, rank, group)
 
 
 def _uneven(writer: Writer, program: Program) -> Faulty:
@@ -78,15 +72,7 @@ def _uneven(writer: Writer, program: Program) -> Faulty:
     found = program.with_rank(rank, kept)
     blamed = pair if tie(program, calls[0].group) else frozenset({rank})
     also = frozenset({rank}) if True in members else frozenset()
-    return Faulty(
-        0,
-        found,
-        program,
-        d.UNEVEN,
-        blamed,
-        frozenset({d.OMITTED, d.EXTRA, d.DEADLOCK_GROUPS, d.DEADLOCK_P2P}),
-        also_ranks=also,
-    )
+    return Faulty(0, found, program, d.UNEVEN, blamed, also)
 
 
 def _swap(writer: Writer, program: Program) -> Faulty:
@@ -118,10 +104,7 @@ def _exchange(writer: Writer, program: Program, *, same_group: bool) -> Faulty:
     if same_group:
         return with_defect(found, program, d.SWAPPED, rank, first.group)
     blamed = frozenset(shared) if len(shared) == 2 else frozenset({rank})
-    # it is in a call of one group while its peers are in the other: as if it had left one out
-    return Faulty(
-        0, found, program, d.DEADLOCK_GROUPS, blamed, frozenset({d.OMITTED, d.EXTRA, d.SWAPPED}), frozenset({rank})
-    )
+    return Faulty(0, found, program, d.DEADLOCK_GROUPS, blamed, frozenset({rank}))
 
 
 def _change(
@@ -175,9 +158,8 @@ def _group(writer: Writer, program: Program) -> Faulty:
     ops[index] = replace(op, group=other)
     shared = frozenset(program.groups[op.group]) & frozenset(program.groups[other])
     blamed = frozenset({rank})
-    allowed = (d.OMITTED, d.EXTRA) if set(program.groups[op.group]) == set(program.groups[other]) else ()
     found = program.with_rank(rank, ops)
-    return Faulty(0, found, program, d.GROUP, blamed, frozenset(allowed), shared if len(shared) == 2 else frozenset())
+    return Faulty(0, found, program, d.GROUP, blamed, shared if len(shared) == 2 else frozenset())
 
 
 def _kill(writer: Writer, program: Program) -> Faulty:

@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from simulator.diagnose import diagnosis as d
 from tests.diagnose.generator import Writer
 from tests.diagnose.program import Op, Program
 
 
 @dataclass(frozen=True)
 class Faulty:
-    """`kind`, `ranks`: the exact diagnosis; `allowed`: classes that the trace cannot tell from it; `healthy`: the
-    program without the defect.
-    """
+    """`kind`, `ranks`: the exact diagnosis; `healthy`: the program without the defect."""
 
     seed: int
     program: Program
     healthy: Program
     kind: str
     ranks: frozenset[int]
-    allowed: frozenset[str] = frozenset()
     also_ranks: frozenset[int] = frozenset()  # in a group of two: the one that did it
 
     def accepts_ranks(self, ranks: tuple[int, ...]) -> bool:
@@ -58,12 +54,8 @@ def tie(program: Program, group: str) -> bool:
     return len(program.groups[group]) == 2
 
 
-ONE_SIDED = frozenset({d.OMITTED, d.EXTRA, d.BRANCH})
-
-
-def with_defect(program: Program, healthy: Program, kind: str, rank: int, group: str, *allowed: str) -> Faulty:
-    more = ONE_SIDED if kind in ONE_SIDED and tie(program, group) else frozenset()
-    return Faulty(0, program, healthy, kind, blamed(program, rank, group), frozenset(allowed) | more, frozenset({rank}))
+def with_defect(program: Program, healthy: Program, kind: str, rank: int, group: str) -> Faulty:
+    return Faulty(0, program, healthy, kind, blamed(program, rank, group), frozenset({rank}))
 
 
 def without(ops: list[Op], index: int) -> list[Op]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tests.diagnose.interpreter import Line
+import simulator
+from tests.diagnose.interpreter import Line, run_lines
 
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
 REDUCING = ("all_reduce", "reduce", "reduce_scatter_tensor")
@@ -107,3 +108,9 @@ class Program:
             lines.append(f"rank {rank}")
             lines += [f"  step {op.step} line {op.line}: {op.render(self.groups)}" for op in ops]
         return "\n".join([f"groups {self.groups} faults {self.faults!r} {self.notes}", *lines])
+
+
+def run_program(program: Program) -> simulator.Run:
+    return simulator.run(
+        run_lines, program.world_size, rank_args=program.arguments(), faults=program.faults, echo=False
+    )

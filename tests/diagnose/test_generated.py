@@ -10,7 +10,8 @@ from simulator.diagnose import diagnose
 from simulator.diagnose import diagnosis as d
 from tests.diagnose.defects import INJECTIONS, faulty
 from tests.diagnose.generator import Writer
-from tests.diagnose.score import run_program, score
+from tests.diagnose.program import run_program
+from tests.diagnose.score import EXACT, MISSED, TIE, score
 
 #: Each batch has one program of every class, or 15 healthy ones; most of them run with the slow tests.
 BATCHES = [pytest.param(batch, marks=pytest.mark.slow if batch > 2 else ()) for batch in range(10)]
@@ -23,9 +24,10 @@ def test_every_injected_defect_is_found(batch: int) -> None:
     for k in range(len(INJECTIONS)):
         case = faulty(batch * len(INJECTIONS) + k)
         result, found = score(case, run_program(case.program))
-        assert result != "missed", f"{case.kind} {set(case.ranks)}\n{found}\n{case.program.listing()}"
+        assert result != MISSED, f"{case.kind} {set(case.ranks)}\n{found}\n{case.program.listing()}"
         scores[result] += 1
-    assert scores["exact"] > len(INJECTIONS) / 2, scores
+    assert scores[TIE] <= 2, scores
+    assert scores[EXACT] >= len(INJECTIONS) - 3, scores
 
 
 @pytest.mark.parametrize("batch", HEALTHY)
