@@ -17,7 +17,7 @@ from torch._C._distributed_c10d import BarrierOptions, PrefixStore, ProcessGroup
 from torch.distributed import distributed_c10d
 
 from simulator import wire
-from simulator.rank import context, corruption, refusals
+from simulator.rank import context, corruption, payloads, refusals
 from simulator.rank.failures import Unsupported
 from simulator.rank.operations import OPERATIONS, dtype_name, num_bytes, option, outputs, reduce_name, tensors
 from simulator.rank.reduction import rank_order
@@ -147,17 +147,19 @@ def _timeout_ns(group: RankGroup, args: tuple[Any, ...], kwargs: dict[str, Any],
 
 def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
     """What starts the real gloo operation, and gives back what finishes it."""
+    args = payloads.aliases(args)
     start = _on_gloo(group, method, args, kwargs)
     if context.get().reduction == "rank_order":
         start = rank_order(group._inner, group._size, group.rank(), method, args, kwargs) or start
 
     def launch(source: int) -> Callable[[], object]:
         with _in_plain_words(method, args):
-            finish_on_gloo = start(source)
+            pending = [start(source)]
 
         def finish() -> None:
             with _in_plain_words(method, args):
-                finish_on_gloo()
+                pending.pop()()
+            payloads.wait_released(args)
 
         return finish
 
@@ -172,7 +174,7 @@ def _on_gloo(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[
             work = group._inner.recv(args[0], group.ranks.index(source), args[-1])
         else:
             work = getattr(group._inner, real)(*args, **kwargs)
-        return lambda: work.wait()
+        return work.wait
 
     return start
 

@@ -16,6 +16,9 @@ from torch._C._distributed_c10d import AllgatherOptions
 from simulator.rank.operations import option, reduce_name, tensors
 from simulator.rank.work import Launch
 
+#: What is done here is no work of the user's program: dispatch modes, which charge time and memory, do not see it.
+_unseen = torch._C._DisableTorchDispatch
+
 _STEP: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "SUM": torch.add,
     "AVG": torch.add,
@@ -43,10 +46,15 @@ def rank_order(
         return None
 
     def launch(source: int) -> Callable[[], None]:
-        gathered = [_gather(inner, size, tensor) for tensor in inputs]
+        with _unseen():
+            gathered = [_gather(inner, size, tensor) for tensor in inputs]
 
         def finish() -> None:
-            sums = [_fold(name, work_and_parts) for work_and_parts in gathered]
+            with _unseen():
+                add_up([_fold(name, work_and_parts) for work_and_parts in gathered])
+            gathered.clear()
+
+        def add_up(sums: list[torch.Tensor]) -> None:
             if method == "reduce_scatter":
                 targets[0].copy_(sums[rank])
             elif method == "reduce" and option(args, kwargs, "rootRank") != rank:
