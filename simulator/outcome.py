@@ -12,9 +12,11 @@ from typing import Any
 
 from simulator.coordinator.protocol import RankReport, VerdictData
 from simulator.coordinator.state import MAIN_THREAD, ranks_text
+from simulator.diagnose import diagnose
 from simulator.trace import Event, Trace
 
 COMPLETED = "Completed"
+_HANG = "CollectiveTimeout"  # the other outcomes name their cause themselves
 _TAPE_LENGTH = 5
 _MAX_WORDS, _MAX_FRAMES = 2000, 200  # of what a rank says about its own error
 
@@ -27,6 +29,7 @@ class Outcome:
         text: one paragraph: what happened, where, what to do.
         step: training step of the trouble, -1 for none.
         error: for RankFailed by exception: rank, type, message and frames ({file, line, function, text}).
+        trace: what `explain` diagnoses where ranks hang.
     """
 
     name: str
@@ -37,14 +40,19 @@ class Outcome:
     tape: str = field(default="", repr=False)
     stacks: str = field(default="", repr=False)
     replay: str = field(default="", repr=False)
+    trace: Trace | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text}"
 
     def explain(self) -> str:
-        """The paragraph, the last operations of every rank, where each one stood, and the line that replays the run."""
-        paragraph = textwrap.fill(str(self), 100, break_long_words=False, break_on_hyphens=False)
-        return "\n".join(filter(None, [paragraph, self.tape, self.stacks, self.replay]))
+        """The paragraph, what `diagnose` makes of the trace, the last operations of every rank, where each one stood,
+        and the line that replays the run.
+        """
+        found = diagnose(self.trace) if self.trace is not None and self.name == _HANG else None
+        said = [str(self), f"Diagnosis, {found}" if found and not found.is_healthy else ""]
+        paragraphs = [textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False) for text in said]
+        return "\n".join(filter(None, [*paragraphs, self.tape, self.stacks, self.replay]))
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ def find_outcome(
     if first is None:
         return Outcome(COMPLETED, _completed_text(reports, trace), replay=replay_line)
     found = first.outcome
-    return replace(found, tape=tape(trace), stacks=_stacks(errors), replay=replay_line)
+    return replace(found, tape=tape(trace), stacks=_stacks(errors), replay=replay_line, trace=trace)
 
 
 def _merge(candidates: list[_Candidate]) -> list[_Candidate]:

@@ -35,6 +35,8 @@ def test_same_bits_as_plain_gloo_and_one_digest(case: Case, world_size: int, pla
     runs = [simulator.run(case.program, world_size, args=arguments(name), echo=False) for name in ("run-1", "run-2")]
     for run in runs:
         assert run.ok, run.outcome.explain()
+    found = simulator.diagnose(runs[0].trace)
+    assert found.is_healthy, found
     expected = plain.run(case.program, world_size, tmp_path, args=arguments("plain"))
     assert [result.error or result.status for result in expected] == ["ok"] * world_size
     for rank, result in enumerate(expected):

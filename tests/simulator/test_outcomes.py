@@ -87,14 +87,22 @@ def test_a_spinning_rank_is_found_by_its_processor_time():
     assert "while True" in found.text or "pass" in found.text
 
 
+@pytest.mark.parametrize("program", [programs.everyone_receives_first, programs.everyone_sends_first])
+def test_a_ring_of_messages_blames_everybody(program):
+    found = simulator.diagnose(simulator.run(program, 3, echo=False).trace)
+    assert (found.kind, found.ranks) == ("deadlock point to point", (0, 1, 2))
+
+
 def test_a_hang_costs_virtual_half_an_hour():
     run = simulator.run(programs.everyone_receives_first, 4, echo=False)
     exits = [e.end_ns for e in run.trace if e.op == "exit"]
     assert exits == [1_800_000_000_000] * 4
 
 
-def test_explain_has_tape_stacks_and_replay_line():
-    told = outcome(programs.uneven_end, 3).explain().splitlines()
+def test_explain_has_diagnosis_tape_stacks_and_replay_line():
+    found = outcome(programs.uneven_end, 3)
+    told = found.explain().splitlines()
+    assert " ".join(told).count(f"Diagnosis, {simulator.diagnose(found.trace)}") == 1
     assert told[-5] == "  rank 0: all_reduce #0 -> all_reduce #1 -> finished"
     assert told[-2].startswith("  ranks 1 and 2 in uneven_end (programs.py:")
     assert told[-1] == "replay: simulator.run(uneven_end, world_size=3, seed=0)"
