@@ -22,6 +22,7 @@ _COMMANDS = {
     "grade": ("autograder.nbgrader_bridge.commands", "grade", "Grade a folder of submissions (instructors)."),
     "hint": ("autograder.commands", "hint", "Show the next hint for what the last check found."),
     "nbgrader": ("autograder.nbgrader_bridge.commands", "nbgrader", "The steps of nbgrader, one by one (instructors)."),
+    "plan": ("simulator.planner.command", "plan", "Rank the ways to lay out training on GPUs, as predicted."),
     "run": ("simulator.cli", "run", "Run a function of a Python file in several ranks."),
     "status": ("autograder.commands", "status", "Show what is done and what is next."),
     "trace": ("simulator.cli", "trace", "Show, compare or export saved traces."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("collectives", "determinism", "generated", "hang", "launch", "launches", "programs", "step", "taxonomy")
+NAMES = ("collectives", "determinism", "generated", "hang", "launch", "launches", "planner_accuracy", "programs", "step", "taxonomy")
 
 
 def main() -> int:

@@ -29,6 +29,7 @@ from simulator.errors import (
 from simulator.faults import FaultPlan
 from simulator.inside import annotate, compute, steps
 from simulator.outcome import Outcome
+from simulator.planner import plan
 from simulator.run import Run, run
 from simulator.trace import Event, Trace
 from simulator.twice import run_twice
@@ -56,6 +57,7 @@ __all__ = [
     "annotate",
     "compute",
     "diagnose",
+    "plan",
     "run",
     "run_twice",
     "steps",

@@ -58,10 +58,10 @@ def mean_absolute(errors: Sequence[float]) -> float:
     return sum(map(abs, errors)) / len(errors)
 
 
-def minimise(loss: Callable[[list[float]], float], start: Sequence[float]) -> list[float]:
+def minimise(loss: Callable[[list[float]], float], start: Sequence[float], smallest_step: float = 1e-4) -> list[float]:
     """Positive numbers that minimise `loss`: one coordinate at a time, in factors, with shrinking steps."""
     point, steps, best = list(start), [0.3] * len(start), loss(list(start))
-    while max(steps) > 1e-4:
+    while max(steps) > smallest_step:
         for i, step in enumerate(steps):
             for factor in (math.exp(step), math.exp(-step)):
                 trial = [*point[:i], point[i] * factor, *point[i + 1 :]]
