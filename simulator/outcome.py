@@ -28,6 +28,7 @@ class Outcome:
     Attributes:
         text: one paragraph: what happened, where, what to do.
         step: training step of the trouble, -1 for none.
+        history: where the job was restarted, a line for each incarnation; else "".
         error: for RankFailed by exception: rank, type, message and frames ({file, line, function, text}).
         trace: what `explain` diagnoses where ranks hang.
     """
@@ -37,6 +38,7 @@ class Outcome:
     ranks: tuple[int, ...] = ()
     step: int = -1
     error: dict[str, Any] | None = None
+    history: str = field(default="", repr=False)
     tape: str = field(default="", repr=False)
     stacks: str = field(default="", repr=False)
     replay: str = field(default="", repr=False)
@@ -46,13 +48,20 @@ class Outcome:
         return f"{self.name}: {self.text}"
 
     def explain(self) -> str:
-        """The paragraph, what `diagnose` makes of the trace, the last operations of every rank, where each one stood,
-        and the line that replays the run.
+        """The paragraph, what `diagnose` makes of the trace, earlier incarnations, the last operations of every rank,
+        where each one stood, and the line that replays the run.
         """
         found = diagnose(self.trace) if self.trace is not None and self.name == _HANG else None
         said = [str(self), f"Diagnosis, {found}" if found and not found.is_healthy else ""]
         paragraphs = [textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False) for text in said]
-        return "\n".join(filter(None, [*paragraphs, self.tape, self.stacks, self.replay]))
+        return "\n".join(filter(None, [*paragraphs, self.history, self.tape, self.stacks, self.replay]))
+
+
+def filled(text: str) -> str:
+    """An entry of a list as indented lines."""
+    return textwrap.fill(
+        text, 100, initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 @dataclass(frozen=True)

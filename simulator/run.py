@@ -6,20 +6,20 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from simulator import launch, pickling, values
+from simulator import launch
 from simulator.cluster import Cluster, get_cluster, to_ns
-from simulator.coordinator import protocol
-from simulator.errors import OUTCOME_ERRORS, ResultError, UsageError
-from simulator.faults import ENDS, KINDS, FaultPlan
-from simulator.outcome import COMPLETED, Outcome, find_outcome
-from simulator.session import Session
+from simulator.elastic.agent import Agent, lost, whole_outcome
+from simulator.elastic.incarnation import Incarnation, Setup, launcher
+from simulator.elastic.policy import Policy
+from simulator.elastic.policy import check as check_policy
+from simulator.errors import OUTCOME_ERRORS, UsageError
+from simulator.faults import FaultPlan
+from simulator.outcome import COMPLETED, Outcome
 from simulator.start import Start
 from simulator.trace import Trace
 
@@ -36,10 +36,11 @@ class Run:
 
     Attributes:
         results: what the function returned, by rank; None for ranks that did not return.
-        outcome: how it ended. trace: what every rank did.
+        outcome: how it ended, told by incarnation if there was a restart. trace: what every rank did.
         fired, not_fired: the faults of the plan that acted, and those whose point never came.
         output: (rank, line) that the ranks printed, in the order of virtual time.
         raw_output: what ranks wrote past Python (C++ warnings, child processes), by rank.
+        incarnations: every start of the job, one if there was no restart. `results` are those of the last one.
     """
 
     results: list[Any]
@@ -47,17 +48,20 @@ class Run:
     trace: Trace
     faults: FaultPlan
     fired: tuple[str, ...]
+    not_fired: tuple[str, ...]
     output: list[tuple[int, str]] = field(repr=False)
     raw_output: dict[int, str] = field(repr=False)
+    incarnations: tuple[Incarnation, ...] = field(repr=False)
 
     @property
     def killed(self) -> tuple[int, ...]:
-        """Ranks that the plan killed."""
+        """Ranks that the plan killed, a rank twice if in two incarnations."""
         return tuple(e.rank for e in self.trace if e.op == "exit" and e.status == "killed")
 
     @property
-    def not_fired(self) -> tuple[str, ...]:
-        return tuple(str(fault) for fault in self.faults.faults if str(fault) not in self.fired)
+    def lost(self) -> tuple[int, ...]:
+        """Steps that were computed in vain: an incarnation finished them, and a later one did them again."""
+        return lost(self.incarnations)
 
     @property
     def inconclusive(self) -> bool:
@@ -79,6 +83,9 @@ class Run:
         h = self.trace.header
         plan = f"faults {h['faults']}" if h["faults"] else "no faults"
         ranks = "1 rank" if h["world_size"] == 1 else f"{h['world_size']} ranks"
+        restarts = len(self.incarnations) - 1
+        if restarts:
+            ranks += f", {restarts} restart{'s' if restarts > 1 else ''}"
         return (
             f"{ranks}: real processes and gloo collectives (torch {h['torch']}); clocks are virtual, "
             f"as of a cluster of {h['cluster']}; seed {h['seed']}, {plan}, {h['reduction']} reduction; "
@@ -117,6 +124,8 @@ def run(
     cluster: str | Cluster = "a100-80gb",
     faults: FaultPlan | str | None = None,
     seed: int = 0,
+    restarts: int = 0,
+    policy: Policy = "restart",
     reduction: str = "stock",
     timeout_s: float = 1800.0,
     cpu_limit_s: float = 30.0,
@@ -129,6 +138,11 @@ def run(
         fn: any function, also from a notebook cell; it uses `torch.distributed` as it would under torchrun.
         rank_args: one tuple a rank; a rank sees only its own.
         faults: a plan or its text, ``"kill(rank=2, step=3)"``.
+        restarts: how often an agent starts the job again after a rank failed; with one, the first failure stops all
+            ranks.
+        policy: what the agent does then: "restart" with as many ranks, "shrink" (without those that failed), or a
+            function ``decide(exits, progress)`` that returns "restart", "shrink", "grow", "give_up" or a pair such as
+            ``("shrink", 3)`` (`simulator.elastic.policy`).
         reduction: "stock" (gloo's own order) or "rank_order" (sums that do not depend on the layout).
         timeout_s: virtual seconds after which a collective that nobody completes times out.
         cpu_limit_s: processor seconds that a rank may use between two coordination points.
@@ -144,6 +158,7 @@ def run(
     """
     plan = FaultPlan.of(faults)
     _check(fn, world_size, rank_args, reduction)
+    _check_restarts(restarts, policy)
     plan.check_ranks(world_size)
     machine = get_cluster(cluster)
     settings = {
@@ -155,6 +170,7 @@ def run(
         "reduction": reduction,
         "timeout_ns": to_ns(timeout_s),
         "torch": version("torch").partition("+")[0],
+        **({"restarts": restarts} if restarts else {}),
     }
     world = launch.world()
     common = Start(
@@ -167,12 +183,22 @@ def run(
         cwd=world.cwd or os.getcwd(),
         environ=world.environ or dict(os.environ),
         ranks_per_node=machine.gpus_per_node,
+        max_restarts=restarts,
     )
-    starts = _starts(common, plan, pickling.payloads(fn, args, rank_args, world_size))
-    with world.lock:
-        session = Session(world, starts, machine, cpu_limit_s, echo)
-        report = _uninterrupted(session)
-    result = _make_run(session, report, plan, settings, f"replay: {replay or _call(fn, args, settings)}")
+    setup = Setup(
+        machine, cpu_limit_s, echo, restarts > 0, settings, f"replay: {replay or _call(fn, args, settings, policy)}"
+    )
+    agent = Agent(
+        launcher(setup, common, fn, args, rank_args),
+        plan,
+        machine,
+        restarts=restarts,
+        policy=policy,
+        largest=MAX_WORLD_SIZE if rank_args is None else len(rank_args),
+        tell=partial(print, flush=True) if echo else _say_nothing,
+    )
+    agent.run(world_size)
+    result = _make_run(agent, plan, settings)
     if echo:
         _echo(result)
     return result
@@ -192,68 +218,51 @@ def _check(fn: Any, world_size: Any, rank_args: Sequence[Any] | None, reduction:
         raise UsageError(f"unknown reduction {reduction!r}: use {' or '.join(REDUCTIONS)}")
 
 
-def _starts(common: Start, plan: FaultPlan, payloads: list[tuple[bytes, dict[str, str]]]) -> list[Start]:
-    """The first frame of each rank."""
-    return [
-        msgspec.structs.replace(
-            common,
-            rank=rank,
-            faults=[msgspec.to_builtins(fault) for fault in plan.of_rank(rank)],
-            payload=payload,
-            labels=labels,
-        )
-        for rank, (payload, labels) in enumerate(payloads)
-    ]
+def _check_restarts(restarts: Any, policy: Any) -> None:
+    if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
+        raise UsageError(f"restarts must be a whole number of 0 or more, got {restarts!r}")
+    check_policy(policy)
 
 
-def _make_run(session: Session, report: protocol.Report, plan: FaultPlan, settings: dict[str, Any], replay: str) -> Run:
-    trace = Trace(settings, report.events)
-    reports, results = _read_results(report.ranks, plan)
-    codes = [session.exit_code(rank) for rank in range(len(reports))]
-    outcome = find_outcome(reports, report.verdicts, codes, trace, replay, session.starts[0].labels)
+def _say_nothing(_: str) -> None:
+    """Without `echo`."""
+
+
+def _make_run(agent: Agent, plan: FaultPlan, settings: dict[str, Any]) -> Run:
+    parts = agent.incarnations
+    sizes = [part.world_size for part in parts]
+    header = {**settings, "world_size": max(sizes), **({"world_sizes": sizes} if len(parts) > 1 else {})}
+    trace, outcome = Trace(header, [event for part in parts for event in part.events]), whole_outcome(parts)
     trace.header["outcome"] = outcome.name
-    trace.header["groups"] = [[name, list(ranks)] for name, ranks in report.groups]
-    acted = {e.detail for e in trace if e.op in KINDS}
-    raw = {rank: bytes(data).decode(errors="replace") for rank, data in enumerate(session.raw) if data}
+    groups = sorted({group for part in parts for group in part.groups})
+    trace.header["groups"] = [[name, list(ranks)] for name, ranks in groups]
+    output = [line for part in parts for line in part.output]
+    raw = {rank: b"".join(part.raw.get(rank, b"") for part in parts) for part in parts for rank in part.raw}
     return Run(
-        results, outcome, trace, plan, tuple(str(f) for f in plan.faults if str(f) in acted), session.output, raw
+        list(parts[-1].results),
+        outcome,
+        trace,
+        plan,
+        agent.ledger.fired,
+        agent.ledger.not_fired,
+        output,
+        {rank: data.decode(errors="replace") for rank, data in raw.items()},
+        tuple(parts),
     )
 
 
-def _read_results(ranks: Sequence[protocol.RankReport], plan: FaultPlan) -> tuple[list[protocol.RankReport], list[Any]]:
-    """The reports and the values that ranks returned. A rank is not believed that the plan ended it when that was not
-    planned, nor that it returned when its bytes are no result.
-    """
-    reports, results = list(ranks), list[Any]([None] * len(ranks))
-    doomed = {(fault.rank, how) for fault in plan.faults for how in ENDS.get(fault.kind, ())}
-    for rank, report in enumerate(ranks):
-        if report.why in ("killed", "hung") and (rank, report.why) not in doomed:
-            reports[rank] = msgspec.structs.replace(report, why="crashed")
-        elif report.why == "done":
-            try:
-                results[rank] = values.decode(report.result)
-            except ResultError as error:
-                said = msgspec.json.encode({"type": "ResultError", "message": str(error), "frames": []})
-                reports[rank] = msgspec.structs.replace(report, why="error", derived=False, error=said)
-    return reports, results
-
-
-def _uninterrupted(session: Session) -> protocol.Report:
-    """The session's report; after Ctrl-C a short KeyboardInterrupt in place of our own frames."""
-    try:
-        return session.run()
-    except KeyboardInterrupt:
-        pass
-    raise KeyboardInterrupt("the run was interrupted; all its ranks were ended")
-
-
-def _call(fn: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> str:
+def _call(fn: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any], policy: Policy) -> str:
     """The call of `run`, as one would type it."""
     words = [getattr(fn, "__name__", "fn"), f"world_size={settings['world_size']}", f"seed={settings['seed']}"]
     if args:
         words.append(f"args=({', '.join(map(_short, args))},)")
     if settings["faults"]:
         words.append(f"faults={settings['faults']!r}")
+    if settings.get("restarts"):
+        words.append(f"restarts={settings['restarts']}")
+        words += [f"policy={policy!r}" if isinstance(policy, str) else f"policy={_short(policy)}"] * (
+            policy != "restart"
+        )
     if settings["reduction"] != "stock":
         words.append(f"reduction={settings['reduction']!r}")
     return f"simulator.run({', '.join(words)})"

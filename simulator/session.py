@@ -24,8 +24,16 @@ class Session:
     """One run in a `World` that the caller has locked. After `run`: what ranks printed and exited with."""
 
     def __init__(
-        self, world: launch.World, starts: list[Start], cluster: Cluster, cpu_limit_s: float, echo: bool
+        self,
+        world: launch.World,
+        starts: list[Start],
+        cluster: Cluster,
+        cpu_limit_s: float,
+        echo: bool,
+        *,
+        agent: bool = False,
     ) -> None:
+        self.agent = agent
         self.world, self.starts, self.cluster, self.cpu_limit_s, self.echo = world, starts, cluster, cpu_limit_s, echo
         self.output: list[tuple[int, str]] = []
         self.raw: list[bytearray] = [bytearray() for _ in starts]
@@ -65,7 +73,15 @@ class Session:
                     our_end.sendall(wire.frame(start))
             watched = self.world.ranks.pids_here(self.pids)
             cluster = msgspec.to_builtins(self.cluster)
-            job = protocol.Job(len(links), cluster, watched, self.cpu_limit_s, self.world.limit_bytes)
+            job = protocol.Job(
+                len(links),
+                cluster,
+                watched,
+                self.cpu_limit_s,
+                self.world.limit_bytes,
+                start_ns=self.starts[0].start_ns,
+                agent=self.agent,
+            )
             self.world.begin(job, [our_end for _, our_end in links])
             self.has_begun = True
         finally:

@@ -26,7 +26,8 @@ class Cluster:
     crosses. Presets add fabrics, whose constants are fitted to measurements of NCCL.
 
     `failure_detection_s` is the virtual time after which survivors learn that a rank is gone (the monitor interval of a
-    torchrun agent).
+    torchrun agent). `restart_delay_s` is what then passes until a new incarnation runs user code (stop the others, meet
+    again, start processes): an assumption. torchrun on one machine takes 2 s and more, a large job minutes.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Cluster:
     gpu: Gpu = A100_80GB
     intra_fabric: Fabric | None = None
     inter_fabric: Fabric | None = None
+    restart_delay_s: float = 10.0
 
     def link(self, ranks: Sequence[int]) -> Link:
         """The slowest link that a group of global ranks has to cross."""

@@ -30,10 +30,8 @@ class Stops:
                 yield self._end(rank, "stopped", STOP, min(failed) + self._detection_ns)
 
     def _end(self, rank: RankState, why: Literal["killed", "stopped"], priority: int, at_ns: int) -> Decision:
-        at_ns = max(at_ns, rank.clock_ns)
-
         def end() -> None:
-            self._outbox[rank.rank].append(wire.Die(why, at_ns))
+            self._outbox[rank.rank].append(wire.Die(why, max(at_ns, rank.clock_ns)))
             rank.main.advance(at_ns)
             rank.main.resume()
 

@@ -163,9 +163,9 @@ class FaultPlan:
         return tuple(fault for fault in self.faults if rank in fault.named_ranks or fault.nodes)
 
     def check_ranks(self, world_size: int) -> None:
-        """Raise `FaultPlanError` for a fault that names a rank outside the world."""
+        """Raise `FaultPlanError` for a fault that names a rank outside the world (of the first incarnation)."""
         for fault in self.faults:
-            outside = [rank for rank in fault.named_ranks if rank >= world_size]
+            outside = [rank for rank in fault.named_ranks if rank >= world_size and fault.incarnation < 1]
             if outside:
                 raise FaultPlanError(
                     f"{fault}: there is no rank {outside[0]} in a world of {world_size} (ranks 0 to {world_size - 1})"

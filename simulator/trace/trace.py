@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 #: Header entries that the digest covers: what was asked for, not where it ran.
 _DIGESTED = ("version", "clock", "world_size", "seed", "faults", "cluster", "reduction", "timeout_ns")
+_DIGESTED_IF_THERE = ("restarts", "world_sizes")
 
 
 class Trace:
@@ -80,7 +81,9 @@ class Trace:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over header and events: no wall clock, pid, path, call site or value is in it."""
-        sha = hashlib.sha256(msgspec.json.encode({key: self.header.get(key) for key in _DIGESTED}, order="sorted"))
+        asked = {key: self.header.get(key) for key in _DIGESTED}
+        asked |= {key: self.header[key] for key in _DIGESTED_IF_THERE if key in self.header}
+        sha = hashlib.sha256(msgspec.json.encode(asked, order="sorted"))
         for event in self.events:
             sha.update(msgspec.json.encode(msgspec.structs.replace(event, site="")))
         return sha.hexdigest()
