@@ -7,17 +7,23 @@ few strings needed, and what is odd is said in ``notes`` instead of failing.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from autograder.checks import names
 from autograder.course import Exercise, Lab
 from autograder.errors import NotebookFileError
 
-MAX_BYTES = 50_000_000
+MAX_BYTES = 200_000_000
+_MAX_OBJECTS = 1_000_000  # in one file; each costs memory, and no honest notebook comes near
+_MAX_ODD_BYTES = 20_000_000  # of a notebook that is not as nbformat wants it, and is read whole
 MAX_CELL_CHARACTERS = 200_000
+_BOM = b"\xef\xbb\xbf"  # some editors on Windows begin a file with it
 METADATA_LOST = "the cell's metadata is lost; it was found by its '# exercise:' line"
 _LINE = re.compile(r"#\s*exercise:\s*(\S+)\s*")
 
@@ -98,12 +104,40 @@ def _unmarked(exercise: Exercise, texts: list[str]) -> tuple[str | None, list[st
     return found[0], [f"{lost}; the one that defines {function} was graded"]
 
 
-def _code_cells(data: bytes) -> list[tuple[str, str]]:
-    """(grade_id or "", source) of every code cell."""
+class _Cell(msgspec.Struct):
+    """A cell as nbformat wants it, without its outputs: those are never built in memory."""
+
+    cell_type: str
+    source: str | list[str] = ""
+    metadata: dict[str, Any] = {}
+    id: str = ""
+
+
+class _Notebook(msgspec.Struct):
+    cells: list[_Cell]
+
+
+def without_outputs(data: bytes) -> Any:
+    """The notebook `data` as plain data: of well-formed cells type, source, metadata and id; of odd ones everything.
+
+    Raises:
+        NotebookFileError: it is no JSON, or too large for an odd one.
+    """
+    if data.count(b"{") > _MAX_OBJECTS:
+        raise NotebookFileError("the file is not a notebook that anybody wrote: it has over a million parts")
+    with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+        return msgspec.to_builtins(msgspec.json.decode(data.removeprefix(_BOM), type=_Notebook))
+    if len(data) > _MAX_ODD_BYTES:
+        raise NotebookFileError("the file is not a notebook: it is no valid JSON, or not in the form of one")
     try:
-        notebook = json.loads(data)
+        return json.loads(data)
     except (ValueError, RecursionError):
         raise NotebookFileError("the file is not a notebook: it is no valid JSON") from None
+
+
+def _code_cells(data: bytes) -> list[tuple[str, str]]:
+    """(grade_id or "", source) of every code cell."""
+    notebook = without_outputs(data)
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list):
         raise NotebookFileError("the file is not a notebook of format 4: it has no cells")
@@ -116,4 +150,5 @@ def _code(cell: dict[str, Any]) -> tuple[str, str]:
         source = "".join(line for line in source if isinstance(line, str))
     info = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     grade_id = info.get("grade_id") if isinstance(info, dict) and info.get("solution") is True else ""
-    return (grade_id if isinstance(grade_id, str) else ""), (source if isinstance(source, str) else "")
+    text = source.replace("\r\n", "\n").replace("\r", "\n") if isinstance(source, str) else ""
+    return (grade_id if isinstance(grade_id, str) else ""), text

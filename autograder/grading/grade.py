@@ -16,7 +16,6 @@ from autograder.grading.job import Request
 from autograder.progress import digest
 from autograder.results import CheckResult, Finding, NotebookResult, Params
 
-
 MAX_LINE = 200  # characters of a line that are shown
 
 

@@ -20,7 +20,7 @@ from typing import Literal
 import msgspec
 
 from autograder.course import Exercise
-from autograder.errors import CheckJobError, LabError, SandboxError
+from autograder.errors import CheckJobError, LabError
 from autograder.grading.job import Answer, Request
 from autograder.results import CheckResult, Finding, Part
 from autograder.sandbox import bubblewrap, processes
@@ -40,6 +40,7 @@ class JobHost:
 
     def __init__(self, where: Where = "beside") -> None:
         self._where = where
+        self._interrupted = False
         self._process: subprocess.Popen[bytes] | None = None
         self._answers = -1
         self._pending = b""
@@ -61,19 +62,23 @@ class JobHost:
         The clock starts when the job is ready: a busy machine that is slow to start costs the student nothing.
         """
         try:
+            if self._interrupted:
+                raise KeyboardInterrupt
             self._get_ready(progress)
             return self._ask(request, time.monotonic() + deadline_s, progress)
         except BaseException as error:  # also KeyboardInterrupt: a half-answered job is of no use to the next request
             if isinstance(error, CheckJobError) or not isinstance(error, LabError):
                 self.close()
+            if self._interrupted:
+                raise KeyboardInterrupt from None
             raise
 
     def _get_ready(self, progress: Progress) -> None:
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
-        if self._where == "bubblewrap" and (why := bubblewrap.why_not()):
-            raise SandboxError(f"{why}. {bubblewrap.WITHOUT}")
+        if self._where != "beside":
+            bubblewrap.require(self._where)
         progress("starting the simulator")
         self._start()
         if self._line(time.monotonic() + START_LIMIT_S) is None:
@@ -133,6 +138,13 @@ class JobHost:
                 self._pending += data
         line, self._pending = self._pending.split(b"\n", 1)
         return line
+
+    def interrupt(self) -> None:
+        """From another thread: the check that runs ends with KeyboardInterrupt, and so does any later one."""
+        self._interrupted = True
+        process = self._process
+        if process is not None:
+            processes.kill_tree(process.pid)
 
     def close(self) -> None:
         """Kill the job and everything below it; nothing of it is left when this returns."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autograder.errors import LabError
 from autograder.results import CheckResult
-from autograder.sandbox import bubblewrap, processes
+from autograder.sandbox import processes
 
 if TYPE_CHECKING:
     from autograder.sandbox.building import Building, Room
@@ -91,7 +91,7 @@ class Rooms:
         if self._world is None or not self._world.coordinator.is_alive:
             self._world = launch.World(ranks=self._room)
             self._world.limit_bytes = self._building.limits.rank_bytes
-            self._world.cwd, self._world.environ = "/tmp", dict(bubblewrap.ENVIRONMENT)
+            self._world.cwd, self._world.environ = self._building.place()
         else:
             self._world.move_to(self._room)
         return self._world

@@ -8,6 +8,7 @@ grading continues where it stopped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -15,10 +16,12 @@ from statistics import mean, median
 from autograder import report
 from autograder.errors import LabError
 from autograder.grading.extract import needs_look
-from autograder.nbgrader_bridge import intake, seal
+from autograder.nbgrader_bridge import seal, workers
 from autograder.nbgrader_bridge.folder import CourseFolder
 from autograder.nbgrader_bridge.intake import Submission
 from autograder.nbgrader_bridge.pipeline import Pipeline
+from autograder.nbgrader_bridge.regrades import Regrade
+from autograder.nbgrader_bridge.workers import Done, Sealing
 from autograder.results import NotebookResult
 
 Say = Callable[[str, bool], None]  # text, end of line
@@ -38,46 +41,37 @@ class Row:
     problem: str = ""
     notes: tuple[str, ...] = ()
     failed: bool = False
+    change: Regrade | None = None
 
     @property
     def looks(self) -> list[str]:
         """Everything that a person should look at."""
-        return [text for text in (self.problem, *self.notes) if text]
+        return [text for text in (str(self.change or ""), self.problem, *self.notes) if text]
 
 
-def grade_all(
-    folder: CourseFolder,
-    pipeline: Pipeline,
-    assignment: str,
-    submissions: list[Submission],
-    say: Say,
-    *,
-    again: bool = False,
-) -> Iterator[Row]:
+def grade_all(sealing: Sealing, pipeline: Pipeline, submissions: list[Submission], say: Say) -> Iterator[Row]:
     """Grades the submissions in order; yields a row as soon as its submission is done.
 
     Args:
         say: called with each piece of a progress line, and whether the line ends.
-        again: also grade what is graded and unchanged.
     """
     width = max(len(submission.student) for submission in submissions)
-    for number, submission in enumerate(submissions, start=1):
-        say(f"{number:>{len(str(len(submissions)))}}/{len(submissions)}  {submission.student:<{width}}  ", False)
-        try:
-            row = _grade(folder, pipeline, assignment, submission, again)
-        except LabError as error:
-            row = Row(submission.student, None, new=True, problem=str(error), failed=True)
-        say(_line(row), True)
-        yield row
+    with workers.sealed(sealing, submissions) as futures:
+        for number, (submission, future) in enumerate(zip(submissions, futures, strict=True), start=1):
+            say(f"{number:>{len(str(len(submissions)))}}/{len(submissions)}  {submission.student:<{width}}  ", False)
+            try:
+                row = _enter(sealing, pipeline, submission, future)
+            except LabError as error:
+                row = Row(submission.student, None, new=True, problem=str(error), failed=True)
+            say(_line(row), True)
+            yield row
 
 
-def _grade(folder: CourseFolder, pipeline: Pipeline, assignment: str, submission: Submission, again: bool) -> Row:
-    student = submission.student
-    intake.bring_in(folder, submission, assignment)
-    before = "" if again else _entered(folder, student, assignment)
-    if again:
-        folder.sealed(student, assignment).unlink(missing_ok=True)
-    sealed = seal.ensure(folder, student, assignment)
+def _enter(sealing: Sealing, pipeline: Pipeline, submission: Submission, future: Future[Done]) -> Row:
+    """Wait for a submission's seal and bring it into the gradebook."""
+    folder, student, assignment = sealing.folder, submission.student, sealing.assignment
+    sealed, change = future.result()
+    before = "" if sealing.again else _entered(folder, student, assignment)
     _write_report(folder, sealed)
     digest = seal.file_digest(folder, student, assignment)
     problem = submission.problem or seal.reason(sealed)
@@ -87,8 +81,8 @@ def _grade(folder: CourseFolder, pipeline: Pipeline, assignment: str, submission
     try:
         pipeline.autograde(assignment, student)
     except LabError as error:
-        return Row(student, sealed.result, True, str(error), notes, failed=True)
-    return Row(student, sealed.result, True, problem, notes, sealed.broken)
+        return Row(student, sealed.result, True, str(error), notes, failed=True, change=change)
+    return Row(student, sealed.result, True, problem, notes, sealed.broken, change)
 
 
 def _entered(folder: CourseFolder, student: str, assignment: str) -> str:
@@ -139,6 +133,9 @@ def summary(rows: list[Row], assignment: str) -> Iterable[str]:
     looks = [(row.student, text) for row in rows for text in row.looks]
     now = sum(row.new and row.result is not None for row in rows)
     unchanged = sum(not row.new for row in rows)
+    lowered = [row for row in rows if row.change and row.change.now < row.change.before]
+    if lowered:
+        yield f"LOWER THAN BEFORE: {', '.join(row.student for row in lowered)}; the reasons stand below"
     yield f"{plural(len(rows), 'submission')} of {assignment}: {now} graded now, {unchanged} unchanged, " + (
         f"{len(rows) - now - unchanged} not graded"
     )

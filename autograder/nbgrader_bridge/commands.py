@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from autograder import course
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder
+from autograder.sandbox import bubblewrap
 
 if TYPE_CHECKING:
+    from autograder.nbgrader_bridge.intake import Submission
     from autograder.nbgrader_bridge.pipeline import Pipeline
+    from autograder.sandbox.limits import Isolation
 
 DEFAULT_COURSE = Path("grading")
 _COURSE = click.option(
@@ -35,25 +39,30 @@ _HOME = click.option(
 @_COURSE
 @_ASSIGNMENT
 @click.option("--only", metavar="STUDENT", help="Grade this student only, also when nothing changed.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Submissions at the same time.")
 @click.option("--seed-file", type=click.Path(path_type=Path), help="The grading seed [default: in the course folder].")
+@click.option(
+    "--new-seed", is_flag=True, help="Draw other hidden cases and grade everything again; keeps the old seed."
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["bubblewrap", "limits"]),
+    default="bubblewrap",
+    show_default=True,
+    help="What is around a submission's code. `limits` does not protect your files: docs/instructors.md.",
+)
 @click.pass_context
-def grade(
-    ctx: click.Context,
-    submissions: Path | None,
-    course_dir: Path,
-    assignment: str | None,
-    only: str | None,
-    seed_file: Path | None,
-) -> None:
-    """Grade a folder of submissions with hidden cases and enter the points into nbgrader's gradebook.
+def grade(ctx: click.Context, /, submissions: Path | None, course_dir: Path, **options: Any) -> None:
+    """Grade submissions with hidden cases and enter the points into nbgrader's gradebook.
 
-    SUBMISSIONS holds STUDENT.ipynb, STUDENT/lab2.ipynb or STUDENT/lab2/lab2.ipynb. Without it, the submissions that
-    `lockstep nbgrader collect` brought in are graded. What is graded already and unchanged is not graded again.
+    SUBMISSIONS is a folder or a zip archive (as learning platforms make it) with STUDENT.ipynb, STUDENT/lab2.ipynb or
+    STUDENT/lab2/lab2.ipynb. Without it, the submissions that `lockstep nbgrader collect` brought in are graded. What is
+    graded already and unchanged is not graded again.
 
     Exit code: 0 all graded, 1 some could not be graded or interrupted, 2 nothing could be done.
     """
     try:
-        failed = _grade(submissions, course_dir, assignment, only, seed_file)
+        failed = _grade(submissions, course_dir, _Options(**options))
     except KeyboardInterrupt:
         click.echo("\nInterrupted: the same command continues where it stopped.", err=True)
         failed = True
@@ -63,24 +72,45 @@ def grade(
     ctx.exit(1 if failed else 0)
 
 
-def _grade(
-    submissions: Path | None, course_dir: Path, assignment: str | None, only: str | None, seed_file: Path | None
-) -> bool:
-    """Grade and print; returns whether a submission could not be graded."""
-    from autograder.nbgrader_bridge import batch, intake
+@dataclass(frozen=True)
+class _Options:
+    """The options of `lockstep grade`."""
 
-    lab, folder = _lab(assignment), CourseFolder.at(course_dir, seed_file)
+    assignment: str | None
+    only: str | None
+    jobs: int
+    seed_file: Path | None
+    new_seed: bool
+    isolation: Isolation
+
+
+def _grade(submissions: Path | None, course_dir: Path, options: _Options) -> bool:
+    """Grade and print; returns whether a submission could not be graded."""
+    from autograder.nbgrader_bridge import intake
+
+    bubblewrap.require(options.isolation)
+    lab, folder = _lab(options.assignment), CourseFolder.at(course_dir, options.seed_file)
     if folder.exists:
         folder.check_writable()
     pipeline = _open(folder, lab)
-    found = intake.find(submissions or folder.root / "submitted", lab)
-    if only:
-        found = [submission for submission in found if submission.student == only]
-        if not found:
-            raise BridgeError(f"There is no submission of {only}.")
-    rows: list[batch.Row] = []
+    with intake.opened(submissions or folder.root / "submitted", lab) as found:
+        if options.only:
+            found = [submission for submission in found if submission.student == options.only]
+            if not found:
+                raise BridgeError(f"There is no submission of {options.only}.")
+        if options.new_seed:
+            folder.draw_new_seed()
+        return _grade_found(found, lab, pipeline, options, course_dir)
+
+
+def _grade_found(found: list[Submission], lab: str, pipeline: Pipeline, options: _Options, course_dir: Path) -> bool:
+    from autograder.nbgrader_bridge import batch
+    from autograder.nbgrader_bridge.workers import Sealing
+
+    folder, rows = pipeline.folder, list[batch.Row]()
+    sealing = Sealing(folder, lab, options.isolation, options.jobs, again=options.only is not None)
     try:
-        rows.extend(batch.grade_all(folder, pipeline, lab, found, _say, again=only is not None))
+        rows.extend(batch.grade_all(sealing, pipeline, found, _say))
     except KeyboardInterrupt:
         click.echo(f"\n{len(rows)} of {len(found)} are done.", err=True)
         raise

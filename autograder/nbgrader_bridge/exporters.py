@@ -10,8 +10,11 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 
-from autograder.grading.extract import MAX_BYTES
+from autograder.errors import LabError
+from autograder.grading.extract import MAX_BYTES, without_outputs
 from autograder.nbgrader_bridge.rebuild import salvage
+
+_SLIM_FROM = 5_000_000  # characters
 
 
 class TolerantExporter(NotebookExporter):
@@ -26,9 +29,9 @@ class TolerantExporter(NotebookExporter):
 def _read(file_stream: Any) -> NotebookNode:
     try:
         text = file_stream.read(MAX_BYTES + 1)
-    except UnicodeError:
-        return salvage(None)
-    if len(text) > MAX_BYTES:  # the grader does not read it either
+        if len(text) > _SLIM_FROM:  # the outputs are dropped anyway; nbformat would build all of them first
+            return salvage(without_outputs(text.encode()) if len(text) <= MAX_BYTES else None)
+    except (UnicodeError, LabError):  # the grader does not read it either
         return salvage(None)
     try:
         with warnings.catch_warnings():  # about cell ids that a copy repeats: Rebuild gives new ones

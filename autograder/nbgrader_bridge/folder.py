@@ -116,7 +116,31 @@ class CourseFolder:
 
     def seal_key(self) -> bytes:
         """The key that authenticates sealed results; derived from the seed, which it does not reveal."""
-        return hmac.digest(self.seed().encode(), b"lockstep sealed result", hashlib.sha256)
+        return _seal_key(self.seed())
+
+    def earlier_seal_keys(self) -> list[bytes]:
+        """The keys of seeds that `draw_new_seed` replaced."""
+        return [_seal_key(path.read_text(encoding="utf-8").strip()) for path in self._earlier_seeds()]
+
+    def draw_new_seed(self) -> None:
+        """Replace the seed; the old one stays beside it, so that results already given can be explained.
+
+        Raises:
+            BridgeError: the seed is kept elsewhere, or cannot be written.
+        """
+        if self.seed_file != self.root / SEED_NAME:
+            raise BridgeError(
+                f"The grading seed is kept in {self.seed_file}: replace it there, or leave out --seed-file."
+            )
+        try:
+            if self.seed_file.exists():
+                self.seed_file.rename(self.root / f"{SEED_NAME}.{len(self._earlier_seeds()) + 1}")
+            self._create_seed()
+        except OSError as error:
+            raise BridgeError(f"The grading seed cannot be replaced: {error.strerror}.") from error
+
+    def _earlier_seeds(self) -> list[Path]:
+        return sorted(self.root.glob(f"{SEED_NAME}.*"))
 
     def submitted(self, student: str, assignment: str) -> Path:
         """Folder of one submission, as collected."""
@@ -134,6 +158,10 @@ class CourseFolder:
         """File of the sealed result of one submission."""
         return self.root / "sealed" / student / f"{assignment}.json"
 
+    def regrades(self, student: str, assignment: str) -> Path:
+        """File of what later gradings of one submission changed."""
+        return self.root / "sealed" / student / f"{assignment}.regrades.json"
+
     def report(self, student: str, assignment: str) -> Path:
         """Page of one submission, written by us right after grading."""
         return self.root / "reports" / student / f"{assignment}.html"
@@ -141,6 +169,10 @@ class CourseFolder:
     def released(self, assignment: str) -> Path:
         """Folder of the student version that nbgrader generated."""
         return self.root / "release" / assignment
+
+
+def _seal_key(seed: str) -> bytes:
+    return hmac.digest(seed.encode(), b"lockstep sealed result", hashlib.sha256)
 
 
 def check_student_name(name: str) -> None:

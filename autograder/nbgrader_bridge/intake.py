@@ -7,10 +7,13 @@ followed, since they could name any file of the instructor.
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autograder.grading.extract import MAX_BYTES
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder, check_student_name
 
@@ -26,6 +29,32 @@ class Submission:
     problem: str = ""
 
 
+@contextlib.contextmanager
+def opened(submissions: Path, assignment: str) -> Iterator[list[Submission]]:
+    """The submissions of a folder or of a zip archive, which is unpacked for as long as the block lasts.
+
+    Raises:
+        BridgeError: as `find`, or the archive cannot be read.
+    """
+    if not submissions.is_file():
+        yield find(submissions, assignment)
+        return
+    from autograder.nbgrader_bridge import archive
+
+    with tempfile.TemporaryDirectory(prefix="lockstep-") as place:
+        refused = archive.unpack(submissions, Path(place), assignment)
+        reasons: dict[str, list[str]] = {}
+        for each in refused:
+            reasons.setdefault(each.student, []).append(each.reason)
+        found = {submission.student: submission for submission in _read(Path(place), assignment)}
+        for student, said in reasons.items():
+            had = found.get(student, Submission(student, None))
+            found[student] = replace(had, problem=" ".join(filter(None, [had.problem, *said])))
+        if not found:
+            raise BridgeError(f"{submissions} holds no notebook.")
+        yield [found[student] for student in sorted(found)]
+
+
 def find(submissions: Path, assignment: str) -> list[Submission]:
     """All submissions under a folder, by student name.
 
@@ -33,7 +62,7 @@ def find(submissions: Path, assignment: str) -> list[Submission]:
         BridgeError: the folder does not exist, holds no submission, or holds two of one student.
     """
     if not submissions.is_dir():
-        raise BridgeError(f"{submissions} is not a folder. Give the folder that holds the submissions.")
+        raise BridgeError(f"{submissions} is not a folder. Give the folder or the zip archive of submissions.")
     found = list(_read(submissions, assignment))
     names = [submission.student for submission in found]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -89,13 +118,19 @@ def bring_in(folder: CourseFolder, submission: Submission, assignment: str) -> N
     place = folder.submitted(submission.student, assignment)
     try:
         place.mkdir(parents=True, exist_ok=True)
-        data = submission.notebook.read_bytes() if submission.notebook else b""
+        data = _read_some(submission.notebook) if submission.notebook else b""
         _write(place / f"{assignment}.ipynb", data)
         for stamp in (submission.notebook.parent / name for name in _STAMPS) if submission.notebook else ():
             if stamp.is_file() and not stamp.is_symlink():
                 _write(place / stamp.name, stamp.read_bytes())
     except OSError as error:
         raise BridgeError(f"{submission.student}: the submission cannot be copied: {error.strerror}.") from error
+
+
+def _read_some(path: Path) -> bytes:
+    """The file, or enough of it to see that it is far too large."""
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -13,9 +13,10 @@ import nbformat
 from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
-from traitlets import Bool, Unicode
+from traitlets import Bool, Enum, Unicode
 
 from autograder import report
+from autograder.grading.host import JobHost
 from autograder.nbgrader_bridge import seal
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder
@@ -48,12 +49,18 @@ class SealedResults(Preprocessor):
 
     enabled = Bool(True).tag(config=True)
     seed_file = Unicode("", help="The grading seed, when it is not in the course folder.").tag(config=True)
+    isolation = Enum(("bubblewrap", "limits"), "bubblewrap", help="What is around a submission's code.").tag(
+        config=True
+    )
 
     def preprocess(self, nb: NotebookNode, resources: dict[str, Any]) -> tuple[NotebookNode, dict[str, Any]]:
         """Fills the check cells. A submission without a fresh seal (formgrader's button) is graded now."""
         names = resources["nbgrader"]
         folder = _folder(resources, self.seed_file)
-        sealed = seal.ensure(folder, names["student"], names["assignment"])
+        with JobHost(
+            "limits" if self.isolation == "limits" else "bubblewrap"
+        ) as host:  # starts nothing while the seal is fresh
+            sealed, _ = seal.ensure(folder, names["student"], names["assignment"], host)
         results = {result.exercise.split("/", 1)[1]: result for result in sealed.result.exercises}
         for cell in nb.cells:
             if cell.cell_type == "code":

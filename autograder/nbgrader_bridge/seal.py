@@ -9,6 +9,7 @@ Limit: the authentication code protects against whoever cannot read the grading 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import hmac
@@ -19,9 +20,12 @@ from pathlib import Path
 import msgspec
 
 from autograder import course, lab_file
-from autograder.errors import NotebookFileError
+from autograder.errors import NotebookFileError, SandboxError
+from autograder.grading.host import BROKE_OFF, JobHost
+from autograder.nbgrader_bridge import regrades
 from autograder.nbgrader_bridge.errors import BridgeError, StaleSeal
 from autograder.nbgrader_bridge.folder import CourseFolder
+from autograder.nbgrader_bridge.regrades import Regrade
 from autograder.results import CheckResult, Finding, NotebookResult, Params, Part
 
 FORMAT = 1
@@ -42,16 +46,28 @@ class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     mac: str = ""
 
 
-def ensure(folder: CourseFolder, student: str, assignment: str) -> Seal:
-    """The fresh seal of a submission: the stored one, or a new one from grading it now.
+def ensure(
+    folder: CourseFolder, student: str, assignment: str, host: JobHost, *, again: bool = False
+) -> tuple[Seal, Regrade | None]:
+    """The fresh seal of a submission: the stored one, or a new one from grading it now; and what that changed.
+
+    Args:
+        host: where the submission's code runs.
+        again: grade it now in any case.
 
     Raises:
-        BridgeError: the submission or the seed cannot be read.
+        BridgeError: the submission or the seed cannot be read, or the grader failed where there was a result before.
+        SandboxError: the sandbox cannot be used on this machine.
     """
-    try:
-        return fresh(folder, student, assignment)
-    except StaleSeal:
-        return _store(folder, _grade(folder, student, assignment))
+    if not again:
+        with contextlib.suppress(StaleSeal):
+            return fresh(folder, student, assignment), None
+    before = regrades.before(folder, student, assignment)
+    sealed = _grade(folder, student, assignment, host)
+    if sealed.broken and before is not None and not before.seal.broken:
+        raise BridgeError(f"{student}: the grader itself failed; the result of before stays: please report this.")
+    change = regrades.note(folder, before, sealed) if before is not None else None
+    return _store(folder, sealed), change
 
 
 def fresh(folder: CourseFolder, student: str, assignment: str) -> Seal:
@@ -67,7 +83,7 @@ def fresh(folder: CourseFolder, student: str, assignment: str) -> Seal:
         raise StaleSeal(f"{student}/{assignment} has no sealed result yet.") from None
     except (msgspec.MsgspecError, UnicodeError, OSError) as error:
         raise StaleSeal(f"{path} is not a sealed result: {error}.") from error
-    if not hmac.compare_digest(stored.mac, _mac(folder, stored)):
+    if not hmac.compare_digest(stored.mac, mac(folder.seal_key(), stored)):
         raise StaleSeal(f"{path} was edited, or sealed with another grading seed.")
     identity = (stored.student, stored.assignment, stored.submission_sha256, stored.grader_sha256)
     digest = submission_digest(folder, student, assignment)
@@ -81,7 +97,7 @@ def reason(seal: Seal) -> str:
     findings = [finding for exercise in seal.result.exercises for finding in exercise.findings]
     if any(finding.key == "deadline" for finding in findings):
         return f"Stopped at the deadline. If this machine was busy, grade it again: --only {seal.student}"
-    return next((finding.text for finding in findings if finding.key == NOT_GRADED), "")
+    return next((finding.text for finding in findings if finding.key in (NOT_GRADED, *BROKE_OFF)), "")
 
 
 def submission_digest(folder: CourseFolder, student: str, assignment: str) -> str:
@@ -104,7 +120,7 @@ def grader_digest(assignment: str) -> str:
     for name, exercise in sorted(facts.exercises.items()):
         digest.update(f"{name}\0{exercise.starter}\0".encode())
     package, simulator = Path(course.__file__).parent, Path(course.__file__).parent.parent / "simulator"
-    folders = (package / "checks", package / "grading", simulator)
+    folders = (package / "checks", package / "grading", package / "sandbox", simulator)
     for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         digest.update(path.relative_to(package.parent).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
@@ -118,13 +134,14 @@ def _submission(folder: CourseFolder, student: str, assignment: str) -> bytes:
         raise BridgeError(f"The submission {path} cannot be read: {error.strerror}.") from error
 
 
-def _mac(folder: CourseFolder, seal: Seal) -> str:
+def mac(key: bytes, seal: Seal) -> str:
+    """The authentication code of a seal."""
     body = msgspec.json.encode(msgspec.structs.replace(seal, mac=""), order="deterministic")
-    return hmac.new(folder.seal_key(), body, hashlib.sha256).hexdigest()
+    return hmac.new(key, body, hashlib.sha256).hexdigest()
 
 
 def _store(folder: CourseFolder, seal: Seal) -> Seal:
-    sealed = msgspec.structs.replace(seal, mac=_mac(folder, seal))
+    sealed = msgspec.structs.replace(seal, mac=mac(folder.seal_key(), seal))
     text = msgspec.json.format(msgspec.json.encode(sealed, order="deterministic"), indent=2) + b"\n"
     path = folder.sealed(seal.student, seal.assignment)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +152,7 @@ def _store(folder: CourseFolder, seal: Seal) -> Seal:
     return sealed
 
 
-def _grade(folder: CourseFolder, student: str, assignment: str) -> Seal:
+def _grade(folder: CourseFolder, student: str, assignment: str, host: JobHost) -> Seal:
     from autograder.grading import grade_notebook
 
     data = _submission(folder, student, assignment)
@@ -143,10 +160,12 @@ def _grade(folder: CourseFolder, student: str, assignment: str) -> Seal:
     try:
         if not data:
             raise NotebookFileError(f"No notebook called {assignment}.ipynb was handed in.")
-        result = grade_notebook(data, assignment, Params(kind="hidden", seed=folder.seed()))
+        result = grade_notebook(data, assignment, Params(kind="hidden", seed=folder.seed()), host=host)
     except NotebookFileError as error:
         said = str(error).rstrip(".")
         result = nothing(assignment, f"{said}. Save your notebook in JupyterLab and hand in that file.")
+    except SandboxError:
+        raise
     except Exception as error:
         # Ours, not the student's: the batch goes on, and the next grading tries this submission again.
         broken = True

@@ -15,12 +15,15 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from autograder.sandbox.limits import Limits
+from autograder.errors import SandboxError
+from autograder.sandbox.limits import Isolation, Limits
 from simulator import launch
 
 _PACKAGES = Path(__file__).resolve().parents[2]
 _FIRST_USER_ID = 1_000_000_000  # far above accounts, and above the ranges that containers use
 _PROBE_LIMIT_S = 20
+#: The one place on disk that a room can write to, besides /dev/shm. /tmp leads there, unless the course is in /tmp.
+SCRATCH = "/scratch"
 #: What to say where bubblewrap cannot be used.
 WITHOUT = (
     "Submissions are not graded without it unless you say --isolation limits: limits on time, memory and files for "
@@ -30,8 +33,8 @@ WITHOUT = (
 #: All that a program inside finds in its environment; what the grader's own one holds stays outside.
 ENVIRONMENT = launch.ENVIRONMENT | {
     "PATH": "/usr/bin:/bin",
-    "HOME": "/tmp",
-    "TMPDIR": "/tmp",
+    "HOME": SCRATCH,
+    "TMPDIR": SCRATCH,
     "LANG": "C.UTF-8",
     "USER": "student",
     "LOGNAME": "student",
@@ -40,7 +43,7 @@ ENVIRONMENT = launch.ENVIRONMENT | {
 
 
 def command(limits: Limits) -> tuple[str, ...]:
-    """What to put before a program. Its working directory is /tmp, its environment `ENVIRONMENT`."""
+    """What to put before a program. Its working directory is `SCRATCH`, its environment `ENVIRONMENT`."""
     inside = ("bwrap", *_view(), *_own_world(limits), "--")
     return (*_give_up_root(), *inside) if os.geteuid() == 0 else inside
 
@@ -63,6 +66,12 @@ def why_not() -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not start: {error}"
     return "" if done.stdout == "42\n" else f"bubblewrap may not make its namespaces here: {_last(done.stderr)}"
+
+
+def require(isolation: Isolation) -> None:
+    """Raises `SandboxError` where graded code could not be kept inside as `isolation` says."""
+    if isolation == "bubblewrap" and (why := why_not()):
+        raise SandboxError(f"{why}. {WITHOUT}")
 
 
 def _last(text: str) -> str:
@@ -105,10 +114,12 @@ def _own_world(limits: Limits) -> list[str]:
     spaces = ["user", "pid", "net", "ipc", "uts"]
     words = [f"--unshare-{space}" for space in spaces] + ["--unshare-cgroup-try"]
     words += ["--proc", "/proc", "--dev", "/dev"]
-    for place in ("/tmp", "/dev/shm"):
+    if not any(Path("/tmp") in path.parents for path in _readable()):
+        words += ["--symlink", SCRATCH, "/tmp"]
+    for place in (SCRATCH, "/dev/shm"):
         words += ["--perms", "1777", "--size", str(limits.disk_bytes), "--tmpfs", place]
     words += ["--remount-ro", "/dev", "--remount-ro", "/"]
-    words += ["--hostname", "room", "--new-session", "--die-with-parent", "--chdir", "/tmp", "--clearenv"]
+    words += ["--hostname", "room", "--new-session", "--die-with-parent", "--chdir", SCRATCH, "--clearenv"]
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]
     return words
@@ -118,7 +129,8 @@ def _give_up_root() -> tuple[str, ...]:
     """As root: the view, and then another user id, one for each grader."""
     user = str(_FIRST_USER_ID + os.getpid())
     capabilities = [word for name in ("SETUID", "SETGID", "SETPCAP") for word in ("--cap-add", f"CAP_{name}")]
+    # the second bubblewrap wants a /tmp, and a /proc in which it may map its user
     scratch = ["--perms", "1777", "--tmpfs", "/tmp", "--bind", "/proc", "/proc", "--dev-bind", "/dev", "/dev"]
-    view = ["bwrap", *_view(), *scratch, "--cap-drop", "ALL", *capabilities, "--die-with-parent", "--"]
+    view = ["bwrap", *scratch, *_view(), "--cap-drop", "ALL", *capabilities, "--die-with-parent", "--"]
     become = ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
     return (*view, *become, "--pdeathsig", "KILL", "--")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -43,6 +44,12 @@ class Building:
         if not self._is_ready:
             self._answer()
             self._is_ready = True
+
+    def place(self) -> tuple[str, dict[str, str]]:
+        """Working directory and environment of ranks in a room."""
+        if self.isolation == "bubblewrap":
+            return bubblewrap.SCRATCH, dict(bubblewrap.ENVIRONMENT)
+        return "/", bubblewrap.ENVIRONMENT | {"HOME": "/nonexistent", "TMPDIR": tempfile.gettempdir()}
 
     def open(self) -> Room:
         """A new room. Where the kernel refuses namespaces inside namespaces, the whole building is new every time."""

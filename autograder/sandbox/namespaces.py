@@ -37,20 +37,21 @@ def leave() -> None:
     (own / "gid_map").write_text(f"{group} {group} 1")
 
 
-def furnish(disk_bytes: int) -> None:
-    """As the first process of the new namespaces: own /proc, empty /tmp and /dev/shm, loopback; then give up the means.
+def furnish(scratch: str, disk_bytes: int) -> None:
+    """As the first process of the new namespaces: own /proc, empty `scratch` and /dev/shm, loopback; then give up the
+    means.
 
     Raises:
         OSError: something of it is not allowed here.
     """
     _mount("none", "/", "", _MS_REC | _MS_PRIVATE)
     _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
-    for place in ("/tmp", "/dev/shm"):
+    for place in (scratch, "/dev/shm"):
         _mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=1777,size={disk_bytes}")
     _loopback_up()
     Path("/proc/sys/user/max_user_namespaces").write_text("0")  # none below this one
     _drop_capabilities()
-    os.chdir("/tmp")
+    os.chdir(scratch)
 
 
 def close_to_others() -> None:

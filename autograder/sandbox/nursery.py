@@ -15,6 +15,7 @@ import sys
 from typing import NoReturn
 
 from autograder.sandbox import limits, namespaces
+from autograder.sandbox.bubblewrap import SCRATCH
 from autograder.sandbox.messages import Open, Opened, decode_open
 from simulator import wire
 from simulator.rank import main as rank_main
@@ -83,7 +84,7 @@ def _move_apart(owner: socket.socket, wanted: Open, theirs: int) -> NoReturn:
         os._exit(0)
     try:
         rank_main.prepare_process()
-        namespaces.furnish(wanted.limits.disk_bytes)
+        namespaces.furnish(SCRATCH, wanted.limits.disk_bytes)
     except OSError as error:
         owner.sendall(wire.frame(Opened(str(error))))
         os._exit(1)

@@ -84,6 +84,7 @@ class Engine:
                 self.store.set(record.key, record.value)
             case wire.StoreCall():
                 thread = known_thread(state, record.thread)
+                self.store.accept(record)
                 thread.block(record, record.now_ns)
                 self._store_waits.append(thread)
             case wire.Spawn() | wire.End() | wire.Idle() | wire.Busy():

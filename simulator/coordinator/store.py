@@ -5,8 +5,12 @@ other wait.
 from __future__ import annotations
 
 from simulator import wire
+from simulator.coordinator.records import ProtocolError
 
 _READS = ("get", "wait")
+#: call -> least number of keys and of values that it comes with.
+_NEEDS = {"get": (0, 0), "wait": (0, 0), "check": (0, 0), "num_keys": (0, 0), "add": (1, 0), "delete": (1, 0)}
+_NEEDS |= {"append": (1, 1), "compare_set": (1, 2)}
 
 
 class Store:
@@ -20,6 +24,12 @@ class Store:
 
     def set(self, key: str, value: bytes) -> None:
         self._values[key] = value
+
+    def accept(self, call: wire.StoreCall) -> None:
+        """Raises ProtocolError for a call that no rank of ours makes."""
+        keys, values = _NEEDS.get(call.call, (1 << 30, 0))
+        if len(call.keys) < keys or len(call.values) < values:
+            raise ProtocolError(f"there is no store call {call.call!r} with these words")
 
     def is_ready(self, call: wire.StoreCall) -> bool:
         """A read whose keys are all there."""
@@ -41,7 +51,7 @@ class Store:
             case "wait":
                 return wire.Answer("")
             case "add":
-                total = int(self._values.get(call.keys[0], b"0")) + call.amount
+                total = _number(self._values.get(call.keys[0], b"0")) + call.amount
                 self._values[call.keys[0]] = str(total).encode()
                 return wire.Answer("", amount=total)
             case "check":
@@ -61,8 +71,13 @@ class Store:
         """As torch's FileStore: set when the key is missing and nothing is expected, or when it holds what is
         expected.
         """
-        expected, desired = call.values
+        expected, desired = call.values[:2]
         current = self._values.get(call.keys[0])
         if current == expected or (current is None and not expected):
             self._values[call.keys[0]] = current = desired
         return expected if current is None else current
+
+
+def _number(value: bytes) -> int:
+    """A counter; a value that is none counts as 0, as what a rank did to it is its own affair."""
+    return int(value) if value.lstrip(b"-").isdigit() and len(value) <= 20 else 0

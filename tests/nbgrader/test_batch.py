@@ -80,7 +80,7 @@ def test_the_seed_is_private_and_never_shown(graded: Any, place: Path) -> None:
 def test_a_second_grading_leaves_everything_alone(
     graded: Any, place: Path, lockstep: Lockstep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*args: object) -> None:
+    def refuse(*args: object, **named: object) -> None:
         raise AssertionError("an unchanged submission was graded again")
 
     monkeypatch.setattr(grading, "grade_notebook", refuse)
@@ -148,7 +148,7 @@ def test_when_the_grader_breaks_the_others_go_on_and_the_next_run_tries_again(
 ) -> None:
     (place / "course/sealed/ana/lab2.json").unlink()
 
-    def broken(*args: object) -> None:
+    def broken(*args: object, **named: object) -> None:
         raise RuntimeError("secret details")
 
     with monkeypatch.context() as patch:
@@ -196,7 +196,7 @@ def test_a_result_from_another_seed_is_stale(graded: Any, place: Path, lockstep:
 def test_a_wait_for_the_deadline_needs_a_look(
     graded: Any, place: Path, lockstep: Lockstep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(data: bytes, lab: str, params: Params) -> NotebookResult:
+    def slow(data: bytes, lab: str, params: Params, **named: object) -> NotebookResult:
         result = seal.nothing(lab, "")
         late = Finding(key="deadline", title="Stopped at the deadline", text="")
         return msgspec.structs.replace(

@@ -145,6 +145,17 @@ def wrong_sum(seen: Seen[Case, Said]) -> Fault | None:
         if fault := compare.wrong_array("the tensor", rank, output, total, tolerance):
             untouched = output.tobytes() == inputs[rank].tobytes()
             return msgspec.structs.replace(fault, text=fault.text + _about(said.returned, untouched))
+    return _out_of_nowhere(seen)
+
+
+def _out_of_nowhere(seen: Seen[Case, Said]) -> Fault | None:
+    """A rank that holds the sum though too little reached it for knowing it: at least one number for every element."""
+    needed = seen.case.length * seen.case.itemsize if seen.case.world_size > 1 else 0
+    for rank, received in enumerate(seen.received_bytes()):
+        if received < needed:
+            text = f"rank {rank} holds the sum but received {received} bytes with recv, too few to know it. Only what "
+            text += "travels through send and recv counts: not files, sockets of your own or the check's own data."
+            return Fault(text, f"at least {needed} bytes received", f"{received} bytes", rank)
     return None
 
 
