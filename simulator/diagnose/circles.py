@@ -52,7 +52,8 @@ def _another_order(tapes: Tapes, calls: tuple[Event, ...]) -> Finding:
     first = min((e for e in calls if e.rank in ranks), key=lambda e: (e.issue_ns, e.rank))
     kind: str = d.DEADLOCK_GROUPS
     also: tuple[str, ...] = (d.OMITTED, d.EXTRA, d.BRANCH) if is_tie else (d.OMITTED, d.SWAPPED, d.GROUP)
-    if not is_tie and all(a.step > b.step for a in calls for b in calls if a.rank in ranks and b.rank not in ranks):
+    are_ahead = all(a.step > b.step for a in calls for b in calls if a.rank in ranks and b.rank not in ranks)
+    if not is_tie and (are_ahead or any(_was_ahead(tapes, rank) for rank in ranks)):
         kind, also = d.OMITTED, (d.DEADLOCK_GROUPS,)  # it is in a later step: another order would not take it there
         first = next(e for e in calls if e.rank not in ranks)
     why = ""
@@ -76,6 +77,16 @@ def _departed(tapes: Tapes, calls: tuple[Event, ...]) -> Event | None:
 
 def _step_key(x: Event, y: Event) -> tuple[str, str, str, str, bool]:
     return x.site, x.op, y.site, y.op, x.step == y.step
+
+
+def _was_ahead(tapes: Tapes, rank: int) -> bool:
+    """Whether a call of it met calls that all others made in an earlier step."""
+    for rows in (rows for rows in tapes.groups.values() if rank in rows and len(rows) > 2):
+        for met in zip(*rows.values(), strict=False):
+            mine = next(e for e in met if e.rank == rank)
+            if all(e.step < mine.step for e in met if e.rank != rank):
+                return True
+    return False
 
 
 def _skippers(tapes: Tapes, calls: tuple[Event, ...]) -> tuple[tuple[int, ...], bool] | None:
@@ -140,7 +151,7 @@ def _left_the_loop(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
     for event in (e for e in calls if e.is_collective and e.rank not in out):
         rows = tapes.groups[tapes.group_of(event)]
         elsewhere = [e for e in calls if tapes.group_of(e) != tapes.group_of(event) or e.is_p2p]
-        if not elsewhere or any(e.rank not in out and not 0 <= e.step == event.step for e in elsewhere):
+        if not elsewhere or not all(_fits_end(e, event, e.rank in out) for e in elsewhere):
             continue
         before = [call_of(e) for e in rows[event.rank][: event.seq]]
         if is_new_iteration(call_of(event), before) or (
@@ -186,6 +197,13 @@ def _alone(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
             also = (d.EXTRA, d.OMITTED, d.DEADLOCK_GROUPS)
             return Finding(d.BRANCH, (event.rank,), event.issue_ns, also, event.group, event.seq, calls)
     return None
+
+
+def _fits_end(other: Event, event: Event, is_out: bool) -> bool:
+    """Outside of the loop it has not been in the step that `event` begins; inside it is in that step."""
+    if is_out:
+        return other.step < event.step or event.step < 0
+    return 0 <= other.step == event.step
 
 
 def _came_to(tapes: Tapes, event: Event) -> set[int]:

@@ -174,6 +174,12 @@ def _edits(ops: list[Op], seen: list[Op], stop: int, kind: str) -> Iterator[list
     if kind in (d.SWAPPED, d.DEADLOCK_GROUPS):
         for i, j in combinations((k for k in near if ops[k].is_collective), 2):
             if (ops[i].group == ops[j].group) == (kind == d.SWAPPED):
-                yield [*ops[:i], ops[j], *ops[i + 1 : j], ops[i], *ops[j + 1 :]]
+                end = j + 1 + (ops[j].is_async and ops[j + 1 : j + 2] == [_wait_of(ops[j])])  # a call and its wait
+                for stop in {j + 1, end}:
+                    yield [*ops[:i], *ops[j:stop], *ops[i + 1 : j], ops[i], *ops[stop:]]
     if kind == d.UNEVEN:
         yield from ([op for op in ops if op.step <= last] for last in sorted({op.step for op in ops}))
+
+
+def _wait_of(op: Op) -> Op:
+    return Op("wait", op.line + 1, op.step)
