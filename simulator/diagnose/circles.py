@@ -160,7 +160,8 @@ def _left_the_loop(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
         ):
             inside = _came_to(tapes, event) | {e.rank for e in elsewhere} - out
             odd, is_tie = _smaller(inside, (set(rows) | out) - inside)
-            kind, also = d.UNEVEN, (d.OMITTED, d.EXTRA, d.BRANCH, d.DEADLOCK_GROUPS)
+            kind: str = d.UNEVEN
+            also: tuple[str, ...] = (d.OMITTED, d.EXTRA, d.BRANCH, d.DEADLOCK_GROUPS)
             if set(odd) == inside and [call.key for call in before].count(call_of(event).key) == 1:
                 kind, also = d.OMITTED, (d.UNEVEN, d.DEADLOCK_GROUPS)  # one iteration: where does the body end?
             return Finding(kind, odd, event.issue_ns, also, event.group, event.seq, calls, is_tie=is_tie)
