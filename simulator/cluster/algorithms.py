@@ -35,6 +35,14 @@ class GroupShape:
         return GroupShape(len(ranks), len(nodes), max(nodes.values(), default=0))
 
 
+def plain_name(op: str) -> str:
+    """torch names one collective several ways: all_gather for all_gather_into_tensor_coalesced."""
+    op = op.removesuffix("_coalesced")
+    for form in ("_into_tensor", "_tensor", "_single"):
+        op = op.removesuffix(form)
+    return op
+
+
 def passes(op: str) -> int:
     """2 for a collective that reduces and distributes, else 1."""
     return 2 if op in _TWICE else 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulator.cluster.algorithms import GroupShape, algorithm_seconds
+from simulator.cluster.algorithms import GroupShape, algorithm_seconds, plain_name
 from simulator.cluster.fabric_cost import across_nodes_seconds, in_node_seconds
 from simulator.cluster.gpu import A100_80GB, Gpu
 from simulator.cluster.links import Fabric, Link
@@ -74,6 +74,7 @@ class Cluster:
         """
         if shape.size <= 1:
             return 0.0
+        op = plain_name(op)
         if algorithm is None and shape.nodes == 1 and self.intra_fabric:
             return in_node_seconds(op, num_bytes, shape.size, self.intra_fabric, link_factor)
         if algorithm is None and self.intra_fabric and self.inter_fabric:
@@ -104,7 +105,7 @@ class Cluster:
         """Where the cost comes from: "fitted" to measurements of this collective on such links, or "derived"."""
         fabric = self.intra_fabric if shape.nodes <= 1 else self.inter_fabric
         whole_nodes = shape.nodes <= 1 or shape.per_node == self.gpus_per_node
-        return "fitted" if fabric and op in fabric.measured and whole_nodes else "derived"
+        return "fitted" if fabric and plain_name(op) in fabric.measured and whole_nodes else "derived"
 
 
 def _slowed(link: Link, factor: float) -> Link:

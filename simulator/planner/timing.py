@@ -134,7 +134,7 @@ def _exposed_data_seconds(
     m = layout.accumulation
     if layout.zero == 2:
         return m * max(0.0, scattered - hidden * 2 / 3) + between + gathered
-    gathers = 2 if layout.reshard else 1 / m
+    gathers = 2 if layout.reshard else 1  # backward frees the weights in any case
     return m * max(0.0, gathers * gathered + scattered - hidden) + between
 
 

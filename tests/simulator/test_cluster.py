@@ -136,3 +136,17 @@ def test_no_protocol_is_faster_than_its_link(op, size):
     limit = (cluster.intra_fabric if size <= 8 else cluster.inter_fabric).bandwidth_gbytes_per_s * 1e9
     sent = bytes_sent(op, 2.0**34, size)
     assert cluster.collective_s(op, 2.0**34, cluster.shape(range(size))) >= sent / limit
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("all_gather_into_tensor_coalesced", "all_gather"),
+        ("reduce_scatter_tensor", "reduce_scatter"),
+        ("all_to_all_single", "all_to_all"),
+    ],
+)
+def test_a_collective_costs_the_same_under_each_of_its_names(name, plain):
+    cluster, shape = get_cluster("h200"), GroupShape(16, 2, 8)
+    assert cluster.collective_s(name, 1e6, shape) == cluster.collective_s(plain, 1e6, shape)
+    assert cluster.basis(name, GroupShape(8, 1, 8)) == cluster.basis(plain, GroupShape(8, 1, 8))

@@ -1,0 +1,68 @@
+"""The planner says to the byte what ranks hold and send: small models on real ranks, their traces and their tensors."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import simulator
+from simulator.cluster.algorithms import plain_name
+from simulator.planner import PRECISIONS, Layout
+from simulator.planner.wire import states, traffic
+from tests.planner import programs
+from tests.planner.programs import PLAIN, TINY
+
+FP32 = PRECISIONS["fp32-plain"]
+
+
+def sent(run: simulator.Run, rank: int) -> Counter:
+    """Bytes by operation of what a rank communicated in FP32 after the set-up."""
+    assert run.ok, run.outcome.text
+    found: Counter = Counter()
+    for event in run.trace.of_rank(rank):
+        if event.is_communication and event.dtype == "float32" and event.op != "broadcast":
+            found[plain_name(event.op), event.bytes] += 1
+    return found
+
+
+def predicted(layout: Layout, model=TINY, stage: int = 0) -> Counter:
+    found: Counter = Counter()
+    for entry in traffic(model, layout, stage):
+        found[entry.op, entry.num_bytes] += entry.count
+    return +found
+
+
+def test_data_parallel():
+    layout = Layout(dp=2, micro_batch=2, precision=FP32)
+    run = simulator.run(programs.data_parallel, 2, args=(TINY,), echo=False)
+    (gradients,) = traffic(TINY, layout)
+    assert sum(size * count for (_, size), count in sent(run, 0).items()) == gradients.total
+    for rank, held in enumerate(run.results):
+        of = states(TINY, layout, rank)
+        assert held == [of.parameters, of.gradients, of.optimizer]
+
+
+@pytest.mark.parametrize("reshard", [True, False])
+def test_fully_sharded(reshard: bool):
+    """Three ranks: dimensions that three does not divide are padded on the wire, and the last rank holds less."""
+    layout = Layout(dp=3, zero=3, reshard=reshard, micro_batch=2, accumulation=2, precision=FP32)
+    run = simulator.run(programs.fully_sharded, 3, args=(TINY, reshard, 2), echo=False)
+    for rank, held in enumerate(run.results):
+        assert sent(run, rank) == predicted(layout)
+        of = states(TINY, layout, rank)
+        assert held == [of.parameters, of.gradients, of.optimizer]
+    assert run.results[0] != run.results[2]
+
+
+def test_tensor_parallel():
+    layout = Layout(tp=2, micro_batch=2, precision=FP32)
+    run = simulator.run(programs.tensor_parallel, 2, args=(TINY,), echo=False)
+    assert sent(run, 0) == sent(run, 1) == predicted(layout)
+
+
+def test_pipeline():
+    layout = Layout(pp=4, micro_batch=2, accumulation=6, precision=FP32)
+    run = simulator.run(programs.pipelined, 4, args=(PLAIN, 2, 6), echo=False)
+    for stage in range(4):
+        assert sent(run, stage) == predicted(layout, PLAIN, stage)
