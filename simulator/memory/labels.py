@@ -30,15 +30,21 @@ class Label(NamedTuple):
     module: str
 
 
-def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
-    """The storages that hold a tensor's values; those of the inner tensors of a DTensor or another wrapper."""
+def plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensor itself if it has a storage; the inner tensors of a DTensor or another wrapper."""
     if type(tensor) not in (torch.Tensor, nn.Parameter) and is_traceable_wrapper_subclass(tensor):
         inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]  # tensors, and a device mesh
         for part in inner:
             if isinstance(part, torch.Tensor):
-                yield from storages(part)
+                yield from plain(part)
     elif tensor.layout is torch.strided:
-        yield tensor.untyped_storage()
+        yield tensor
+
+
+def storages(tensor: torch.Tensor) -> Iterator[torch.UntypedStorage]:
+    """The storages that hold a tensor's values."""
+    for part in plain(tensor):
+        yield part.untyped_storage()
 
 
 class Labels:
@@ -101,13 +107,13 @@ class Labels:
 
 
 def _of_module(module: nn.Module, path: str) -> Iterator[tuple[Label, Any]]:
-    start = f"{path}." if path else ""
+    start, shown = f"{path}." if path else "", path or type(module).__name__
     for name, parameter in module._parameters.items():
         if parameter is not None:
-            yield from _of_parameter(parameter, Label(PARAMETERS, f"{start}{name}", path))
+            yield from _of_parameter(parameter, Label(PARAMETERS, f"{start}{name}", shown))
     for name, buffer in module._buffers.items():
         if buffer is not None:
-            yield Label(BUFFERS, f"{start}{name}", path), buffer
+            yield Label(BUFFERS, f"{start}{name}", shown), buffer
 
 
 def _of_parameter(parameter: torch.Tensor, label: Label) -> Iterator[tuple[Label, Any]]:

@@ -30,7 +30,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from simulator.memory import fsdp
 from simulator.memory.holders import Holder, holder, sum_by_kind
-from simulator.memory.labels import Labels, storages
+from simulator.memory.labels import Labels, plain, storages
 from simulator.memory.limit import out_of_memory
 from simulator.memory.places import BACKWARD, FORWARD, OUTSIDE, Places
 from simulator.memory.record import COMMUNICATION, GATHERED, PARAMETERS, Record
@@ -105,11 +105,11 @@ class Ledger:
     def enter_unseen(self, values: Iterable[Any]) -> list[Record]:
         """Enters the tensors among `values` that the ledger does not know. Returns their records."""
         return [
-            self._enter(storage, value, None, ())
+            self._enter(part.untyped_storage(), part, None, ())
             for value in values
-            if isinstance(value, torch.Tensor) and self._has_memory(value)
-            for storage in storages(value)
-            if storage._cdata not in self._live
+            if isinstance(value, torch.Tensor)
+            for part in plain(value)
+            if self._has_memory(part) and part.untyped_storage()._cdata not in self._live
         ]
 
     def _see(self, func: OpOverload | None, args: Any, tensor: torch.Tensor) -> None:

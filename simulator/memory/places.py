@@ -95,8 +95,9 @@ class Places:
         thread, known = self._thread, self._paths.get(id(module))
         if known is None or known[0]() is not module:
             known = self._learn(module)
-        thread.stack.append((known[1], _in_backward() != -1))
-        thread.mark(known[1])
+        path = known[1] or type(module).__name__
+        thread.stack.append((path, _in_backward() != -1))
+        thread.mark(path)
 
     def leave(self) -> None:
         thread = self._thread
@@ -108,7 +109,7 @@ class Places:
         stack = self._thread.stack
         root = f"{stack[-1][0]}.{type(module).__name__}" if stack else self._root_name(module)
         for name, part in module.named_modules():
-            self._paths[id(part)] = (weakref.ref(part), ".".join(filter(None, (root, name))) or type(part).__name__)
+            self._paths[id(part)] = (weakref.ref(part), ".".join(filter(None, (root, name))))
         if not stack:
             self.roots.append(weakref.ref(module))
         self.on_module(module)
@@ -121,7 +122,9 @@ class Places:
         return type(module).__name__ if any(root is not None and id(root) not in inside for root in others) else ""
 
     def path(self, module: nn.Module) -> str | None:
-        """The path of a module that has run, or whose root has; None for any other."""
+        """The path of a module that has run, or whose root has ("" for the first root itself, as in a state dict); None
+        for any other.
+        """
         known = self._paths.get(id(module))
         return known[1] if known is not None and known[0]() is module else None
 
