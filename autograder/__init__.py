@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 __all__ = ["answer", "check", "hint", "predict", "reveal"]
 
 
-def check(exercise_id: str) -> CheckView | Interrupted:
-    """Check an exercise, for example ``check("lab2/ring-all-reduce")``. As often as you like."""
+def check(exercise_id: str, *, fresh: bool = False) -> CheckView | Interrupted:
+    """Check an exercise, for example ``check("lab2/ring-all-reduce")``; ``fresh`` draws new cases. Never throttled."""
     from autograder import notebook
 
-    return notebook.check(exercise_id)
+    return notebook.check(exercise_id, fresh=fresh)
 
 
-def hint(exercise_id: str) -> MarkdownView:
-    """Show the next hint for what the last check found."""
+def hint(exercise_id: str, accept_cost: bool = False) -> MarkdownView:
+    """Show the next hint for what the last check found. One that costs points is opened with ``accept_cost`` only."""
     from autograder import notebook
 
-    return notebook.hint(exercise_id)
+    return notebook.hint(exercise_id, accept_cost)
 
 
 def answer(question_id: str, letter: str) -> MarkdownView:

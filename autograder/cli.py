@@ -21,11 +21,13 @@ _COMMANDS = {
     "doctor": ("autograder.doctor", "doctor", "Say whether this machine can run the course."),
     "grade": ("autograder.nbgrader_bridge.commands", "grade", "Grade a folder of submissions (instructors)."),
     "hint": ("autograder.commands", "hint", "Show the next hint for what the last check found."),
+    "mutants": ("autograder.matrix.commands", "mutants", "Run wrong and right solutions against the checks (authors)."),
     "nbgrader": ("autograder.nbgrader_bridge.commands", "nbgrader", "The steps of nbgrader, one by one (instructors)."),
     "plan": ("simulator.planner.command", "plan", "Rank the ways to lay out training on GPUs, as predicted."),
     "run": ("simulator.cli", "run", "Run a function of a Python file in several ranks."),
     "status": ("autograder.commands", "status", "Show what is done and what is next."),
     "trace": ("simulator.cli", "trace", "Show, compare or export saved traces."),
+    "validate": ("autograder.matrix.commands", "validate", "Say what a lab still lacks (authors)."),
 }
 
 

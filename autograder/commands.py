@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -12,48 +13,99 @@ import click
 from autograder import course as course_file
 from autograder import progress, report
 from autograder.course import Course, Exercise, Lab
-from autograder.errors import NotebookFileError
-from autograder.results import Params, to_json
+from autograder.errors import LabError, NotebookFileError
+from autograder.results import CheckResult, Params, to_json
 
 if TYPE_CHECKING:
+    from autograder.grading import JobHost
     from autograder.grading.extract import Extracted
 
 
 @click.command()
-@click.argument("exercise")
+@click.argument("name")
 @click.option("--notebook", type=click.Path(path_type=Path), help="Notebook to read (default: the lab's own).")
 @click.option("--case", help="Run this one case, as a replay line names it. Not recorded.")
+@click.option("--fresh", is_flag=True, help="Draw new cases of the kinds that grading draws.")
+@click.option("--seed", help="With --fresh: draw the same cases again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def check(exercise: str, notebook: Path | None, case: str | None, as_json: bool) -> None:
-    """Check EXERCISE (for example lab2/ring-all-reduce) of your saved notebook. Exits with 0 only if it passes."""
-    from autograder.grading import check_exercise
-    from autograder.notebook import hint_offer
+def check(name: str, notebook: Path | None, case: str | None, fresh: bool, seed: str | None, as_json: bool) -> None:
+    """Check the exercise or lab NAME (lab2/ring-all-reduce, lab2) of your saved notebook. Exits with 0 if all pass."""
+    from autograder.grading import JobHost
 
     root = course_file.find_root()
     course = course_file.load(root)
-    lab_id = course.exercise(exercise).id.split("/")[0]
-    found = _cells(notebook or root / "labs" / lab_id / f"{lab_id}.ipynb", course.lab(lab_id))
-    source = found.cells.get(exercise)
-    result = check_exercise(source, exercise, Params(case=case), progress=_say, root=root)
+    lab = course.lab(name.split("/")[0]) if name in {lab.id for lab in course.labs()} else None
+    exercises = list(lab.exercises) if lab else [course.exercise(name)]
+    if case and lab:
+        raise LabError("--case goes with one exercise: copy the whole replay line of a finding")
+    params = _params(case, fresh, seed)
+    lab = lab or course.lab(exercises[0].id.split("/")[0])
+    found = _cells(notebook or root / "labs" / lab.id / f"{lab.id}.ipynb", lab)
+    try:
+        with JobHost() as host:
+            results = [_check(root, found, exercise, params, host, as_json) for exercise in exercises]
+    except KeyboardInterrupt:
+        _say("")
+        click.echo("interrupted: the check was stopped with everything it had started", err=True)
+        sys.exit(1)
+    if len(exercises) != 1 and not as_json:
+        click.echo("\n" + _summary(lab, results))
+    sys.exit(0 if all(result.passed for result in results) else 1)
+
+
+def _params(case: str | None, fresh: bool, seed: str | None) -> Params:
+    if not fresh:
+        if seed:
+            raise LabError("--seed goes with --fresh")
+        return Params(case=case)
+    drawn = seed or secrets.token_hex(4)
+    click.echo(f"fresh cases; the same again: --fresh --seed {drawn}", err=True)
+    return Params(kind="fresh", seed=drawn, case=case)
+
+
+def _check(
+    root: Path, found: Extracted, exercise: Exercise, params: Params, host: JobHost, as_json: bool
+) -> CheckResult:
+    """Check one exercise, print what was found, and record it (a single case is not recorded)."""
+    from autograder.grading import check_exercise
+    from autograder.notebook import hint_offer
+
+    source, elsewhere = found.cells.get(exercise.id), found.elsewhere.get(exercise.id, "")
+    result = check_exercise(source, exercise.id, params, host=host, progress=_say, root=root, elsewhere=elsewhere)
     _say("")
     if as_json:
         click.echo(to_json(result), nl=False)
     else:
         offer = hint_offer(root, result)
-        notes = [f"note: {note}" for note in found.notes if note.startswith(exercise)]
+        notes = [f"note: {note}" for note in found.notes if note.startswith(exercise.id)]
         click.echo("\n\n".join([*notes, report.text(result), *([_in_terminal(offer)] if offer else [])]))
-    if case is None and (unsaved := progress.save(root, progress.load(root).after_check(result, source or ""))):
+    unsaved = ""
+    if params.case is None:
+        unsaved = progress.save(root, progress.load(root).after_check(result, source or ""))
+    if unsaved:
         click.echo(f"\n{unsaved}", err=True)
-    sys.exit(0 if result.passed else 1)
+    return result
+
+
+def _summary(lab: Lab, results: list[CheckResult]) -> str:
+    """One line an exercise."""
+    lines = [f"{lab.id}: {lab.title}"]
+    for exercise, result in zip(lab.exercises, results, strict=True):
+        mark = "✓" if result.passed else "✗"
+        lines.append(f"  {mark} {result.points:g} of {result.max_points:g}  {exercise.id} ({exercise.tier})")
+    return "\n".join(lines)
 
 
 @click.command()
 @click.argument("exercise")
-def hint(exercise: str) -> None:
+@click.option("--accept-cost", is_flag=True, help="Open a hint that costs points.")
+def hint(exercise: str, accept_cost: bool) -> None:
     """Show the next hint for what the last check of EXERCISE found."""
     from autograder.notebook import open_hint
 
-    click.echo(open_hint(course_file.find_root(), exercise, time.time()))
+    opened = open_hint(course_file.find_root(), exercise, time.time(), accept_cost)
+    more = f" To open it: lockstep hint {exercise} --accept-cost" if opened.asks else ""
+    click.echo(opened.text + more)
 
 
 @click.command()
@@ -69,8 +121,19 @@ def status() -> None:
             saved = _saved_cells(root, lab)
             for exercise in lab.exercises:
                 click.echo(f"    {_line(exercise, known.of(exercise.id), saved.get(exercise.id))}")
+            if questions := _questions(root, lab, known):
+                click.echo(f"    {questions}")
     is_new = not any(done.checks for done in known.exercises.values())
     click.echo("\n" + ("begin with labs/start.ipynb, 15 minutes; then\n" if is_new else "") + _next(course, known))
+
+
+def _questions(root: Path, lab: Lab, known: progress.Progress) -> str:
+    """How many of the lab's checkpoint questions are answered right; "" if it has none."""
+    from autograder import lab_file
+
+    asked = lab_file.load(root, lab.id).questions if lab.exercises else {}
+    right = sum(known.answers[f"{lab.id}/{key}"].right for key in asked if f"{lab.id}/{key}" in known.answers)
+    return f"{right} of {len(asked)} checkpoint questions answered right" if asked else ""
 
 
 def _cells(path: Path, lab: Lab) -> Extracted:

@@ -64,10 +64,15 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HintSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The next stage of a hint opens after a changed cell and a new check, or after ``wait_minutes``."""
+    """The next stage of a hint opens after a changed cell and a new check, or after ``wait_minutes``.
+
+    Hints of labs cost nothing. The last stage of a hint of the homework costs ``homework_cost_points`` each, all of
+    them together at most ``homework_cost_limit``.
+    """
 
     wait_minutes: float
-    cost_points: float
+    homework_cost_points: float
+    homework_cost_limit: float
 
 
 class Grading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -202,8 +207,12 @@ def _problems(course: Course) -> Iterator[str]:
     ):
         for twice in sorted({i for i in ids if ids.count(i) > 1}):
             yield f"the {kind} id {twice!r} is used twice"
-    if course.grading.deadline_s <= 0 or course.grading.hints.wait_minutes < 0 or course.grading.hints.cost_points < 0:
-        yield "grading: deadline_s must be above 0, wait_minutes and cost_points must not be below 0"
+    hints = course.grading.hints
+    if (
+        course.grading.deadline_s <= 0
+        or min(hints.wait_minutes, hints.homework_cost_points, hints.homework_cost_limit) < 0
+    ):
+        yield "grading: deadline_s must be above 0, what hints wait for and cost must not be below 0"
     for lab in course.labs():
         yield from _lab_problems(lab)
 

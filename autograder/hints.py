@@ -34,12 +34,16 @@ class Hint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """What ``next_hint`` decided: the text to show, and the progress that follows from it (unchanged if None)."""
+    """What ``next_hint`` decided: the text to show, and the progress that follows from it (unchanged if None).
+
+    ``asks``: nothing is opened before the cost is accepted.
+    """
 
     text: str
     stage: int = 0
     progress: HintProgress | None = None
     key: str = ""
+    asks: bool = False
 
 
 def load_yaml(path: Path, name: str) -> dict[str, Hint]:
@@ -47,7 +51,14 @@ def load_yaml(path: Path, name: str) -> dict[str, Hint]:
     return strict_yaml.load(path, dict[str, Hint], name)
 
 
-def next_hint(hints: dict[str, Hint], progress: ExerciseProgress, now_s: float, wait_s: float) -> Opened:
+def next_hint(
+    hints: dict[str, Hint],
+    progress: ExerciseProgress,
+    now_s: float,
+    wait_s: float,
+    last_costs: float = 0.0,
+    accepted: bool = False,
+) -> Opened:
     """Choose the next hint for the findings of the last check.
 
     Args:
@@ -55,6 +66,7 @@ def next_hint(hints: dict[str, Hint], progress: ExerciseProgress, now_s: float, 
         progress: what the last check saw (there was one) and which stages are open.
         now_s: seconds on any clock that does not go backwards between calls.
         wait_s: seconds after which the next stage opens without a new check.
+        last_costs: points that the last stage costs; then it opens only if that is ``accepted``.
     """
     if progress.passed:
         return Opened("The last check passed: there is nothing left to hint at.")
@@ -69,7 +81,12 @@ def next_hint(hints: dict[str, Hint], progress: ExerciseProgress, now_s: float, 
         minutes = max(1, round((opened.opened_s + wait_s - now_s) / 60 + 0.5))
         rule = f"The next stage opens when you change the cell and check again, or in about {minutes} min."
         return Opened(f"{_show(hints[key], key, opened.stage)}\n\n{rule}", opened.stage, key=key)
-    after = HintProgress(stage=opened.stage + 1, opened_s=now_s, cell=progress.cell)
+    cost = last_costs if opened.stage + 1 == len(STAGES) else 0.0
+    if cost and not accepted:
+        text = f"The last stage for the finding '{key}', {STAGE_TITLES[STAGES[-1]]}, costs {cost:g} points."
+        return Opened(f"{text} Nothing was opened.", opened.stage, key=key, asks=True)
+    paid = opened.cost_points + cost
+    after = HintProgress(stage=opened.stage + 1, opened_s=now_s, cell=progress.cell, cost_points=paid)
     return Opened(_show(hints[key], key, after.stage), after.stage, after, key)
 
 

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import atexit
 import os
+import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from autograder import course as course_file
-from autograder import hints, lab_file, progress, report
+from autograder import hints, lab_file, progress, record, report
 from autograder.checks import names
 from autograder.errors import NotebookFileError
-from autograder.grading import CheckResult, JobHost, check_exercise
+from autograder.grading import CheckResult, JobHost, Params, check_exercise
 from autograder.grading.extract import exercise_cells, exercise_line, read
 from autograder.views import MarkdownView
 
+HOMEWORK = "homework"  # the lab whose last hints cost points
 _host: JobHost | None = None
 
 
@@ -46,8 +50,11 @@ class Interrupted:
         return "interrupted; nothing was recorded"
 
 
-def check(exercise_id: str) -> CheckView | Interrupted:
-    """Check an exercise, for example ``check("lab2/ring-all-reduce")``. As often as you like."""
+def check(exercise_id: str, *, fresh: bool = False) -> CheckView | Interrupted:
+    """Check an exercise, for example ``check("lab2/ring-all-reduce")``. As often as you like.
+
+    ``fresh`` draws new cases of the kinds that grading draws.
+    """
     root = course_file.find_root()
     course = course_file.load(root)
     course.exercise(exercise_id)
@@ -55,7 +62,8 @@ def check(exercise_id: str) -> CheckView | Interrupted:
     say, done = _progress_line()
     say("checking ...")
     try:
-        result = check_exercise(source, exercise_id, host=_warm_host(), progress=say, root=root)
+        params = Params(kind="fresh", seed=secrets.token_hex(4)) if fresh else Params()
+        result = check_exercise(source, exercise_id, params, host=_warm_host(), progress=say, root=root)
     except KeyboardInterrupt:
         return Interrupted()
     finally:
@@ -65,29 +73,40 @@ def check(exercise_id: str) -> CheckView | Interrupted:
     return CheckView(result, note, offer)
 
 
-def hint(exercise_id: str) -> MarkdownView:
-    """Show the next hint for what the last check found."""
-    return MarkdownView(open_hint(course_file.find_root(), exercise_id, time.time()))
+def hint(exercise_id: str, accept_cost: bool = False) -> MarkdownView:
+    """Show the next hint for what the last check found. Its output also records in the notebook what was opened."""
+    opened = open_hint(course_file.find_root(), exercise_id, time.time(), accept_cost)
+    if opened.asks:
+        call = f'hint("{exercise_id}", accept_cost=True)'
+        return MarkdownView(f"{opened.text} To open it, run `{call}`.")
+    if opened.progress is None:
+        return MarkdownView(opened.text)
+    cost = opened.progress.cost_points
+    said = record.OpenedHint(exercise_id, opened.key, opened.stage, cost)
+    return MarkdownView(opened.text, {record.MIME: msgspec.to_builtins(said)})
 
 
-def open_hint(root: Path, exercise_id: str, now_s: float) -> str:
-    """Decide on the next hint, record that it was opened, and return its text. ``now_s`` is the clock's time."""
+def open_hint(root: Path, exercise_id: str, now_s: float, accept_cost: bool = False) -> hints.Opened:
+    """Decide on the next hint, and record that it was opened. ``now_s`` is the clock's time."""
     course = course_file.load(root)
     exercise = course.exercise(exercise_id)
-    facts = lab_file.load(root, exercise.id.split("/")[0])
+    facts = lab_file.load(root, exercise.id.split("/")[0]).exercise(exercise.id)
     known = progress.load(root)
-    if not known.of(exercise.id).checks:
-        return (
+    done = known.of(exercise.id)
+    if not done.checks:
+        return hints.Opened(
             f'Nothing was checked yet. Run check("{exercise.id}") in the notebook, or '
             f"`lockstep check {exercise.id}` in a terminal: hints answer what a check found."
         )
-    wait_s = course.grading.hints.wait_minutes * 60
-    opened = hints.next_hint(facts.exercise(exercise.id).hints, known.of(exercise.id), now_s, wait_s)
-    if opened.progress is not None:
-        after = known.of(exercise.id).with_hint(opened.key, opened.progress)
-        unsaved = progress.save(root, known.with_exercise(exercise.id, after))
-        return f"{opened.text}\n\n{unsaved}" if unsaved else opened.text
-    return opened.text
+    rules = course.grading.hints
+    costs = 0.0
+    if exercise.id.startswith(f"{HOMEWORK}/"):
+        costs = min(rules.homework_cost_points, max(0.0, rules.homework_cost_limit - known.hint_costs()))
+    opened = hints.next_hint(facts.hints, done, now_s, rules.wait_minutes * 60, costs, accept_cost)
+    if opened.progress is None:
+        return opened
+    unsaved = progress.save(root, known.with_exercise(exercise.id, done.with_hint(opened.key, opened.progress)))
+    return msgspec.structs.replace(opened, text=f"{opened.text}\n\n{unsaved}") if unsaved else opened
 
 
 def hint_offer(root: Path, result: CheckResult) -> str:

@@ -25,6 +25,7 @@ class HintProgress(msgspec.Struct, frozen=True):
     stage: int = 0
     opened_s: float = 0.0
     cell: str = ""
+    cost_points: float = 0.0
 
 
 class ExerciseProgress(msgspec.Struct, frozen=True):
@@ -76,6 +77,10 @@ class Progress(msgspec.Struct, frozen=True):
     def with_exercise(self, exercise_id: str, progress: ExerciseProgress) -> Progress:
         """A copy with one exercise replaced."""
         return msgspec.structs.replace(self, exercises={**self.exercises, exercise_id: progress})
+
+    def hint_costs(self) -> float:
+        """Points that the opened hints cost so far."""
+        return sum(hint.cost_points for done in self.exercises.values() for hint in done.hints.values())
 
     def with_answer(self, question_id: str, letter: str, right: bool) -> Progress:
         """A copy that knows of an answer to a checkpoint question."""

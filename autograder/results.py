@@ -17,6 +17,7 @@ class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``visible`` cases are fixed and public. ``hidden`` cases are drawn from HMAC-SHA256(``seed``, exercise id), the same
     for a whole class unless ``student`` names one. ``fresh`` cases are drawn alike from a seed that anybody may know.
+    ``until`` ends the check as soon as a finding of that key is there (for trying wrong solutions).
     ``case`` runs one case only, named as in a finding's replay line (for example ``world_size=3,length=7``).
     """
 
@@ -24,10 +25,14 @@ class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: str = ""
     case: str | None = None
     student: str = ""
+    until: str = ""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a check saw, in words that say where. ``key`` names the graded part and the hints that fit."""
+    """One thing that a check saw, in words that say where.
+
+    ``key`` names the hints that fit. ``hint`` is the next stage of them, Markdown, on what a grader hands back.
+    """
 
     key: str
     title: str
@@ -41,6 +46,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     picture_svg: str | None = None
     picture_text: str | None = None
     replay: str | None = None
+    hint: str = ""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -68,7 +74,11 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotebookResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on one notebook. ``notes`` says what was odd about the file."""
+    """The verdict on one notebook.
+
+    ``notes`` says what was odd about the file. ``hints`` (exercise id -> finding key -> stages opened) and the
+    checkpoint questions are read from the notebook, as its student left them.
+    """
 
     format: int = FORMAT
     lab: str
@@ -77,6 +87,9 @@ class NotebookResult(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     points: float
     max_points: float
+    hints: dict[str, dict[str, int]] = {}
+    questions_asked: int = 0
+    questions_right: int = 0
 
 
 def to_json(result: CheckResult | NotebookResult) -> bytes:

@@ -13,9 +13,10 @@ from autograder.build import tree
 @click.command()
 @click.argument("lab", default="")
 @click.option("--check", is_flag=True, help="Write nothing; say what differs and exit with 1 if anything does.")
+@click.option("--force", is_flag=True, help="Overwrite notebooks in labs/ that were edited since they were built.")
 @click.option("--nbgrader", type=click.Path(path_type=Path), help="Also write nbgrader's source tree to this folder.")
 @click.option("--reference", type=click.Path(path_type=Path), help="Also write the solved notebooks to this folder.")
-def build(lab: str, check: bool, nbgrader: Path | None, reference: Path | None) -> None:
+def build(lab: str, check: bool, force: bool, nbgrader: Path | None, reference: Path | None) -> None:
     """Make the student notebooks in labs/ and the README's lab table from solutions/, or those of one LAB."""
     root = course_file.find_root()
     files = tree.generate(root, lab)
@@ -25,7 +26,7 @@ def build(lab: str, check: bool, nbgrader: Path | None, reference: Path | None) 
             click.echo(sentence)
         click.echo("run lockstep build" if differing else f"{len(files)} generated files are up to date")
         raise SystemExit(1 if differing else 0)
-    written = tree.write(root, files)
+    written = tree.write(root, files, force=force)
     click.echo("\n".join(f"wrote {name}" for name in written) or "nothing changed")
     labs = [lab.id for lab in course_file.load(root).labs() if lab.exercises]
     for lab_id in labs if nbgrader else []:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 from autograder import questions
@@ -37,7 +38,7 @@ def _notebook(source: SourceFile, lab: Lab | None, asked: dict[str, Question], s
 
     seen: dict[str, int] = {}
     points = {e.id: e.points for e in lab.exercises} if lab else {}
-    notebook = {
+    notebook: dict[str, Any] = {
         "cells": [
             node
             for cell in source.cells
@@ -48,6 +49,7 @@ def _notebook(source: SourceFile, lab: Lab | None, asked: dict[str, Question], s
             )
         ],
         "metadata": {
+            "lockstep": {"built": ""},
             "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},
         },
@@ -55,7 +57,25 @@ def _notebook(source: SourceFile, lab: Lab | None, asked: dict[str, Question], s
         "nbformat_minor": 5,
     }
     nbformat.validate(nbformat.from_dict(notebook))
+    notebook["metadata"]["lockstep"]["built"] = _stamp(notebook)
     return (json.dumps(notebook, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def was_edited(path: Path) -> bool:
+    """Whether a notebook is another than the builder made: its cells do not fit its stamp; without one: it was run."""
+    try:
+        notebook = json.loads(path.read_bytes())
+        if "lockstep" not in notebook["metadata"]:
+            return any(cell.get("execution_count") or cell.get("outputs") for cell in notebook["cells"])
+        return bool(notebook["metadata"]["lockstep"]["built"] != _stamp(notebook))
+    except FileNotFoundError:
+        return False
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return True
+
+
+def _stamp(notebook: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(notebook["cells"], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _cell(cell: Cell, points: dict[str, float], seen: dict[str, int], solution: bool) -> dict[str, Any]:

@@ -62,11 +62,11 @@ def read_lab(root: Path, course: Course, lab: Lab | None, found: list[str]) -> L
     parts = {e.name: f"{name}/{e.name}/cells.py" for e in lab.exercises} if lab else {}
     cells = {key: read(root / path, path, here, owner=key) for key, path in parts.items()}
     asked = _questions(root, f"{name}/questions.yaml", here)
-    hint_files = {e.id: _hints(root, e, here) for e in lab.exercises} if lab else {}
     if not here:
         here += include_problems(source, lab)
         source = with_includes(source, cells)
         here += problems(source, course, lab) + question_problems(f"{name}/questions.yaml", source, asked)
+    hint_files = {e.id: _hints(root, e, here) for e in lab.exercises} if lab else {}
     found += here
     return LabSource(source, hint_files, asked)
 
@@ -130,9 +130,20 @@ def differences(root: Path, files: dict[str, bytes]) -> list[str]:
     return said
 
 
-def write(root: Path, files: dict[str, bytes]) -> list[str]:
-    """Write what differs, each file atomically; the names written."""
+def write(root: Path, files: dict[str, bytes], *, force: bool = False) -> list[str]:
+    """Write what differs, each file atomically; the names written.
+
+    Raises:
+        CourseFileError: a notebook that would be overwritten was edited since it was built. Nothing is written then,
+            unless ``force``.
+    """
     changed = [name for name, content in sorted(files.items()) if _differs(root / name, content)]
+    edited = [name for name in changed if name.endswith(".ipynb") and notebook.was_edited(root / name)]
+    if edited and not force:
+        raise CourseFileError(
+            f"nothing was written: edited or run since it was built: {', '.join(edited)}. Move it away to keep it, or "
+            "overwrite it with `lockstep build --force`. What students open is written in solutions/."
+        )
     for name in changed:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

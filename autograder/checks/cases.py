@@ -38,7 +38,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def name(self) -> str:
         """What ``lockstep check --case`` takes."""
-        fields = msgspec.structs.fields(type(self))
+        fields = sorted(msgspec.structs.fields(type(self)), key=lambda f: f.name not in Case.__struct_fields__)
         said = [(f.name, getattr(self, f.name)) for f in fields if getattr(self, f.name) != f.default]
         return ",".join(f"{name}={_text(value)}" for name, value in said) or "plain"
 
@@ -47,7 +47,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """The check's own fields, for people."""
         names = [f.name for f in msgspec.structs.fields(type(self)) if f.name not in Case.__struct_fields__]
         said = [(name, getattr(self, name)) for name in names]
-        return ", ".join(f"{name.replace('_', ' ')} {_text(v)}" for name, v in said if v is not None and v is not False)
+        return ", ".join(f"{name.replace('_', ' ')} {_text(v)}" for name, v in said if _is_said(v))
 
     def numbers(self) -> np.random.Generator:
         """A numpy generator that depends on the case and on nothing else."""
@@ -58,6 +58,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 C = TypeVar("C", bound=Case)
 Draw = Callable[[random.Random], Sequence[C]]
+
+
+def _is_said(value: Any) -> bool:
+    return value is not None and value is not False and value != ()
 
 
 def _text(value: Any) -> str:

@@ -103,9 +103,12 @@ class Check(Generic[C, R]):
     @property
     def hint_keys(self) -> tuple[str, ...]:
         """The findings that need hints."""
-        outcomes = OUTCOME_KEYS if self.needs_ranks else WITHOUT_RANKS
-        own = (*(p.key for p in self.properties), *self.stress_keys)
-        return tuple(dict.fromkeys((*outcomes, *own)))
+        return tuple(dict.fromkeys((*(OUTCOME_KEYS if self.needs_ranks else WITHOUT_RANKS), *self.own_keys)))
+
+    @property
+    def own_keys(self) -> tuple[str, ...]:
+        """The findings that this check alone has."""
+        return tuple(dict.fromkeys((*(p.key for p in self.properties), *self.stress_keys)))
 
     def cases(self, exercise_id: str, params: Params) -> list[C]:
         """The cases that ``params`` asks for."""

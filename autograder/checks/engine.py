@@ -44,11 +44,10 @@ class Engine(Generic[C, R]):
     def result(self) -> CheckResult:
         """Run everything and say what it is worth."""
         for group in self._groups():
-            if not self._look_at(group):
+            if not self._look_at(group) or self._found(self.params.until):
                 break
         if not self.fatal:
-            for held in (p for p in self.check.properties if not p.first and not p.always):
-                self._assess(held, self._right())
+            self._assess_the_rest()
         parts = [self._part(spec.key, spec.title, spec.points) for spec in self.exercise.parts]
         points = sum(part.points for part in parts)
         return CheckResult(
@@ -60,6 +59,16 @@ class Engine(Generic[C, R]):
             findings=self._in_order(),
             cases={str(w): n for w, n in sorted(self.counts.items())},
         )
+
+    def _assess_the_rest(self) -> None:
+        for held in (p for p in self.check.properties if not p.first and not p.always):
+            self._assess(held, self._right())
+
+    def _found(self, key: str) -> bool:
+        """Whether the one finding that is looked for is there; with none, never."""
+        if key and not self.fatal and any(p.key == key and not p.first for p in self.check.properties):
+            self._assess_the_rest()
+        return key in self.findings
 
     def _right(self) -> list[Seen[C, R]]:
         """The plain cases of the world sizes at which every plain case is right: the rest is judged by these."""
@@ -187,12 +196,13 @@ class Engine(Generic[C, R]):
             text = f"{self._where(case)}: a rank returned nothing that the check can use."
             return Finding(key="crash", title="A rank returned no usable result", text=text)
         replay = replay_line(self.exercise.id, case.name)
-        found = outcome_finding(run, case.world_size, case.label, replay, self.assembly)
-        return found if self.check.needs_ranks else msgspec.structs.replace(found, picture_svg=None, picture_text=None)
+        return outcome_finding(
+            run, self._where(case), case.label, replay, self.assembly, with_ranks=self.check.needs_ranks
+        )
 
     def _where(self, case: C) -> str:
-        label = f" ({case.label})" if case.label else ""
-        return f"On {case.world_size} ranks{label}" if self.check.needs_ranks else f"With {case.label or 'any input'}"
+        ranks, label = f"On {case.world_size} ranks", f" ({case.label})" if case.label else ""
+        return f"{ranks}{label}" if self.check.needs_ranks else f"With {case.label or 'any input'}"
 
     def _part(self, key: str, title: str, points: float) -> Part:
         """A part counts where its property was looked at and held."""
@@ -211,7 +221,7 @@ class Engine(Generic[C, R]):
 
     def _in_order(self) -> list[Finding]:
         """What ends a run first, then the properties in their order; after a fatal one only that."""
-        keys = list(dict.fromkeys((*(p.key for p in self.check.properties), *self.check.stress_keys)))
+        keys = self.check.own_keys
         fatal = [f for f in self.findings.values() if f.key not in keys]
         said = fatal + [self.findings[key] for key in keys if key in self.findings]
         return said[:1] if self.fatal else said

@@ -35,10 +35,18 @@ def with_picture(finding: Finding, run: Run) -> Finding:
     return msgspec.structs.replace(finding, picture_svg=timeline.svg(), picture_text=timeline.text())
 
 
-def outcome_finding(run: Run, world_size: int, label: str, replay: str, assembly: Assembly) -> Finding:
-    """The finding for a run of ``assembly`` that did not complete."""
-    outcome = run.outcome
-    key, title, text = _explain(outcome)
+def outcome_finding(
+    run: Run, where: str, label: str, replay: str, assembly: Assembly, *, with_ranks: bool = True
+) -> Finding:
+    """The finding for a run of ``assembly`` that did not complete.
+
+    Args:
+        run: the run. where: how its text begins ("On 3 ranks (length 7)"). label: the case for people.
+        replay: the command that runs the case again.
+        with_ranks: False for a function that runs alone: then no rank is named and no timeline drawn.
+    """
+    outcome, world_size = run.outcome, int(run.trace.header["world_size"])
+    key, title, text = _explain(outcome, with_ranks)
     message = outcome.error["message"] if outcome.error else ""
     if key == "missing":  # the same in every case, so none is named
         return _missing(message, assembly)
@@ -48,15 +56,16 @@ def outcome_finding(run: Run, world_size: int, label: str, replay: str, assembly
     finding = Finding(
         key=key,
         title=title,
-        text=f"On {world_size} ranks ({label}): {text}",
+        text=f"{where}: {text}",
         expected="every rank returns",
         seen=outcome.name,
-        rank=ranks[0] if len(ranks) == 1 else None,
+        rank=ranks[0] if len(ranks) == 1 and with_ranks and key != "deadlock" else None,  # there the others wait, too
         world_size=world_size,
         case=label,
         replay=replay,
     )
-    return finding if key in ("unfinished", "name-only-in-kernel") else with_picture(finding, run)
+    pictured = with_ranks and key not in ("unfinished", "name-only-in-kernel")
+    return with_picture(finding, run) if pictured else finding
 
 
 def _missing(name: str, assembly: Assembly) -> Finding:
@@ -82,27 +91,29 @@ def _did_you_mean(found: re.Match[str] | None, title: str, text: str, assembly: 
 
 def outcome_key(outcome: Any) -> str:
     """The finding key of an outcome that is not Completed."""
-    return _explain(outcome)[0]
+    return _explain(outcome, True)[0]
 
 
-def _explain(outcome: Any) -> tuple[str, str, str]:
+def _explain(outcome: Any, with_ranks: bool) -> tuple[str, str, str]:
     if outcome.name == "CollectiveTimeout":
         return "deadlock", "The ranks wait for each other", f"nobody can go on. {_REMEDY.sub('', outcome.text)}"
     if outcome.name == "CollectiveMismatch":
         return "mismatch", "Two ranks do not agree on a message", outcome.text
     if outcome.name == "NoProgress":
+        if not with_ranks:
+            return "endless-loop", "It never returns", "it computes on and on: an endless loop."
         text = "a rank computes on and on without sending, receiving or returning: an endless loop. "
         return "endless-loop", "A rank never returns", text + outcome.text
     if outcome.name == "RankFailed" and outcome.error:
-        return _explain_error(outcome.error)
+        return _explain_error(outcome.error, f"rank {outcome.error['rank']}" if with_ranks else "it")
     return "crash", "A rank ended before it returned", outcome.text
 
 
-def _explain_error(error: dict[str, Any]) -> tuple[str, str, str]:
-    kind, message, rank = error["type"], error["message"], error["rank"]
+def _explain_error(error: dict[str, Any], who: str) -> tuple[str, str, str]:
+    kind, message = error["type"], error["message"]
     name = _NAME_ERROR.search(message)
     if kind == "NotImplementedError":
-        return "unfinished", "Not written yet", f"rank {rank} reached NotImplementedError{_where(error)}."
+        return "unfinished", "Not written yet", f"{who} reached NotImplementedError{_where(error)}."
     if kind == "MissingNameError":
         return "missing", "The function is missing", f"the exercise cell does not define {message}."
     if kind in ("NameError", "UnboundLocalError") and name and not hasattr(builtins, name[1]):
@@ -113,17 +124,19 @@ def _explain_error(error: dict[str, Any]) -> tuple[str, str, str]:
         )
         return "name-only-in-kernel", f"{name[1]} is not defined in the exercise cell", text
     if kind == "EndlessExchangeError":
-        text = (
-            f"rank {rank} sends and receives on and on{_where(error)}: {message} messages and no end. Count your steps."
-        )
+        text = f"{who} sends and receives on and on{_where(error)}: {message} messages and no end. Count your steps."
         return "endless-loop", "A rank never returns", text
     if kind == "ForbiddenError":
-        text = f"rank {rank} used {message}{_where(error)}. This exercise asks you to write what it does."
+        text = f"{who} used {message}{_where(error)}. This exercise asks you to write what it does."
         return "forbidden", "The exercise is to write this yourself", text
     if kind == "SystemExit":
-        text = f"rank {rank} called sys.exit{_where(error)} and never returned."
+        text = f"{who} called sys.exit{_where(error)} and never returned."
         return "crash", "A rank left with sys.exit", text
-    return "crash", f"A rank failed with {kind}", f"rank {rank} raised {kind}: {message}{_where(error)}."
+    return (
+        "crash",
+        f"{'A rank' if who != 'it' else 'It'} failed with {kind}",
+        f"{who} raised {kind}: {message}{_where(error)}.",
+    )
 
 
 def _where(error: dict[str, Any]) -> str:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,10 +31,14 @@ _LINE = re.compile(r"#\s*exercise:\s*(\S+)\s*")
 
 
 class Extracted(NamedTuple):
-    """Exercise id -> cell source (only those found), and what was odd about the file."""
+    """Exercise id -> cell source (only those found), and what was odd about the file.
+
+    ``elsewhere``: exercise id -> source of an unmarked cell that defines the same function as the marked one.
+    """
 
     cells: dict[str, str]
     notes: list[str]
+    elsewhere: Mapping[str, str] = MappingProxyType({})
 
 
 def exercise_line(source: str) -> str | None:
@@ -61,6 +67,7 @@ def exercise_cells(data: bytes, lab: Lab) -> Extracted:
     sources = _code_cells(data)
     notes: list[str] = []
     cells: dict[str, str] = {}
+    elsewhere: dict[str, str] = {}
     for exercise in lab.exercises:
         chosen, said = _choose(exercise, sources)
         notes += [f"{exercise.id}: {text}" for text in said]
@@ -68,7 +75,15 @@ def exercise_cells(data: bytes, lab: Lab) -> Extracted:
             notes.append(f"{exercise.id}: the cell has {len(chosen)} characters and was not read")
         elif chosen is not None:
             cells[exercise.id] = chosen
-    return Extracted(cells, notes)
+            for text in _others(exercise, chosen, sources):
+                elsewhere[exercise.id] = text
+    return Extracted(cells, notes, elsewhere)
+
+
+def _others(exercise: Exercise, chosen: str, sources: list[tuple[str, str]]) -> list[str]:
+    """Unmarked cells that define the exercise's function."""
+    unmarked = [text for grade_id, text in sources if not grade_id and exercise_line(text) is None and text != chosen]
+    return [text for text in unmarked if names.defines(text, exercise.defines)]
 
 
 def needs_look(note: str) -> bool:

@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from autograder import course as course_file
-from autograder import lab_file
+from autograder import lab_file, record, untouched
 from autograder.checks.student import Assembly
 from autograder.course import Course, Exercise
 from autograder.grading import extract
@@ -32,6 +32,8 @@ def check_exercise(
     progress: Progress = _quiet,
     root: Path | None = None,
     room: str = "",
+    elsewhere: str = "",
+    deadline_s: float | None = None,
 ) -> CheckResult:
     """Check one exercise cell.
 
@@ -43,22 +45,25 @@ def check_exercise(
         progress: called with a few words while the check runs.
         root: the course folder (default: the one found from here).
         room: whose code it is, where `host` has a sandbox: two names never share a process or a file.
+        elsewhere: text of an unmarked cell that defines the exercise's function, too.
+        deadline_s: wall-clock seconds (default: those of course.yaml).
     """
     root = root or course_file.find_root()
     course = course_file.load(root)
     exercise = course.exercise(exercise_id)
     facts = lab_file.load(root, exercise_id.split("/")[0])
     given = facts.exercise(exercise_id)
-    said = _without_running(source, exercise, given.starter)
+    said = _without_running(source, exercise, given.starter, elsewhere)
     if said is not None:
         return zero(exercise, said, "not looked at")
     assert source is not None
     assembly = Assembly(exercise_id, facts.setup_of(exercise_id), source, given.starter)
     request = Request(secrets.token_hex(16), assembly, exercise, params or Params(), room)
+    limit_s = course.grading.deadline_s if deadline_s is None else deadline_s
     if host is not None:
-        return host.check(request, course.grading.deadline_s, progress)
+        return host.check(request, limit_s, progress)
     with JobHost() as fresh:
-        return fresh.check(request, course.grading.deadline_s, progress)
+        return fresh.check(request, limit_s, progress)
 
 
 def grade_notebook(
@@ -85,23 +90,38 @@ def grade_notebook(
     root = root or course_file.find_root()
     course: Course = course_file.load(root)
     lab = course.lab(lab_id)
-    found = extract.exercise_cells(extract.read(path_or_bytes), lab)
+    facts = lab_file.load(root, lab_id)
+    data = extract.read(path_or_bytes)
+    found = extract.exercise_cells(data, lab)
     room = secrets.token_hex(8)
     results = [
-        check_exercise(found.cells.get(e.id), e.id, params, host=host, progress=progress, root=root, room=room)
+        check_exercise(
+            found.cells.get(e.id),
+            e.id,
+            params,
+            host=host,
+            progress=progress,
+            root=root,
+            room=room,
+            elsewhere=found.elsewhere.get(e.id, ""),
+        )
         for e in lab.exercises
     ]
+    opened = record.opened_hints(data)
     return NotebookResult(
         lab=lab_id,
         notebook=f"{lab_id}.ipynb",
-        exercises=results,
+        exercises=record.with_next_hints(results, opened, {key: e.hints for key, e in facts.exercises.items()}),
         notes=found.notes,
         points=sum(r.points for r in results),
         max_points=lab.max_points,
+        hints=opened,
+        questions_asked=len(facts.questions),
+        questions_right=record.answered_right(record.answers(data, lab_id, facts.questions), facts.questions),
     )
 
 
-def _without_running(source: str | None, exercise: Exercise, starter: str) -> Finding | None:
+def _without_running(source: str | None, exercise: Exercise, starter: str, elsewhere: str) -> Finding | None:
     """A finding that needs no run: no cell, the untouched starter, or no valid Python."""
     if source is None:
         text = (
@@ -110,9 +130,7 @@ def _without_running(source: str | None, exercise: Exercise, starter: str) -> Fi
         )
         return Finding(key="missing", title="The exercise cell is missing", text=text)
     if digest(source) == digest(starter):
-        names = " and ".join(exercise.defines)
-        text = f"The cell is still the starter. Write {names}, run the cell, and check again."
-        return Finding(key="unfinished", title="Not started yet", text=text)
+        return untouched.finding(exercise, elsewhere)
     return _syntax(source)
 
 

@@ -5,20 +5,31 @@ from __future__ import annotations
 import base64
 from html import escape
 
+from autograder.report import markdown
 from autograder.report.text import cases_line, headline, verdict
 from autograder.results import CheckResult, Finding, Part
 
 STYLE = """<style>
-.lockstep-result { font-family: sans-serif; line-height: 1.45; max-width: 60rem; }
-.lockstep-result h3, .lockstep-result h4 { margin: 0.8rem 0 0.3rem; }
+.lockstep-result { font-family: system-ui, sans-serif; line-height: 1.5; max-width: 60rem; }
+.lockstep-result h3 { margin: 0.8rem 0 0.3rem; font-size: 1.2rem; }
+.lockstep-result h4 { margin: 0 0 0.3rem; font-size: 1.05rem; }
+.lockstep-result h5 { margin: 0 0 0.2rem; font-size: 1rem; }
 .lockstep-result table { border-collapse: collapse; }
 .lockstep-result.lockstep-result tr th, .lockstep-result.lockstep-result tr td {
-  padding: 0.15rem 0.8rem 0.15rem 0; text-align: left;
+  padding: 0.15rem 0.8rem 0.15rem 0; text-align: left; vertical-align: top;
 }
-.lockstep-result section { border-left: 3px solid currentColor; padding-left: 0.8rem; margin: 1rem 0; }
+.lockstep-result section { border-left: 3px solid currentColor; padding-left: 0.8rem; margin: 1.2rem 0; }
 .lockstep-result p { white-space: pre-line; margin: 0.3rem 0; }
+.lockstep-result dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.1rem 0.8rem; margin: 0.4rem 0; }
+.lockstep-result dt { font-weight: 600; }
+.lockstep-result dd { margin: 0; overflow-wrap: anywhere; }
+.lockstep-result code, .lockstep-result pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
+.lockstep-result figure { margin: 0.6rem 0; }
 .lockstep-result img { max-width: 100%; background: white; }
 .lockstep-result pre { overflow-x: auto; }
+.lockstep-result .hint {
+  border: 1px dashed currentColor; border-radius: 6px; padding: 0.5rem 0.8rem; margin: 0.6rem 0;
+}
 </style>"""
 
 
@@ -30,7 +41,7 @@ def fragment(result: CheckResult, *, note: str = "", hint_offer: str = "", grade
         f"<p><strong>{escape(note)}</strong></p>" if note else "",
         f"<h3>{escape(headline(result, graded=graded))}</h3>",
         f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>",
-        *(_finding(finding) for finding in result.findings),
+        *(_finding(finding, graded) for finding in result.findings),
         f"<p>{escape(cases_line(result))}</p>" if result.cases else "",
         f"<p>{escape(hint_offer)}</p>" if hint_offer else "",
     ]
@@ -50,23 +61,37 @@ def _row(part: Part) -> str:
     return f"<tr><td>{mark} {word}</td><td>{said}</td><td>{points}</td></tr>"
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: Finding, graded: bool) -> str:
     pieces = [f"<h4>{escape(finding.title)}</h4>", f"<p>{escape(finding.text)}</p>"]
+    facts = [*_where(finding)]
     if finding.expected and finding.seen:
-        pieces.append(f"<p>expected: {escape(finding.expected)}\nseen: {escape(finding.seen)}</p>")
-    if finding.picture_svg:
-        pieces.append(_picture(finding.picture_svg, finding.title, finding.case))
-    if finding.picture_text:
-        pieces.append(
-            f"<details><summary>The timeline as text</summary><pre>{escape(finding.picture_text)}</pre></details>"
-        )
+        facts += [
+            ("expected", f"<code>{escape(finding.expected)}</code>"),
+            ("seen", f"<code>{escape(finding.seen)}</code>"),
+        ]
     if finding.replay:
-        pieces.append(f"<p>Run this case again in a terminal: <code>{escape(finding.replay)}</code></p>")
+        facts.append(("again, in a terminal", f"<code>{escape(finding.replay)}</code>"))
+    pieces.append("".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts))
+    pieces[-1] = f"<dl>{pieces[-1]}</dl>" if facts else ""
+    if finding.picture_svg:
+        pieces.append(_picture(finding))
+    if finding.hint and graded:
+        pieces.append(f'<div class="hint"><h5>A hint for this finding</h5>{markdown.html(finding.hint)}</div>')
     return f"<section>{''.join(pieces)}</section>"
 
 
-def _picture(svg: str, title: str, case: str) -> str:
-    """An <img>, not inline SVG: whatever is in it, an image runs nothing and loads nothing."""
-    data = base64.b64encode(svg.encode()).decode()
-    alt = escape(f"Timeline of the ranks, {case}: {title}. The same as text follows.", quote=True)
-    return f'<img src="data:image/svg+xml;base64,{data}" alt="{alt}">'
+def _where(finding: Finding) -> list[tuple[str, str]]:
+    """Rank and step, as far as they are known; the text before names ranks and case."""
+    said = ["" if finding.rank is None or finding.world_size == 1 else f"rank {finding.rank}"]
+    said += ["" if finding.step is None else f"step {finding.step}"]
+    text = ", ".join(part for part in said if part)
+    return [("where", escape(text))] if text else []
+
+
+def _picture(finding: Finding) -> str:
+    """An <img>, not inline SVG: whatever is in it, an image runs nothing and loads nothing. Its text follows."""
+    data = base64.b64encode((finding.picture_svg or "").encode()).decode()
+    alt = escape(f"Timeline of the ranks, {finding.case}: {finding.title}. The same as text follows.", quote=True)
+    text = f"<pre>{escape(finding.picture_text)}</pre>" if finding.picture_text else ""
+    details = f"<details><summary>The timeline as text</summary>{text}</details>" if text else ""
+    return f'<figure><img src="data:image/svg+xml;base64,{data}" alt="{alt}">{details}</figure>'

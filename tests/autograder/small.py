@@ -24,7 +24,7 @@ stages:
       - {id: lab3, title: Lab three}
 grading:
   deadline_s: 60
-  hints: {wait_minutes: 5, cost_points: 0}
+  hints: {wait_minutes: 5, homework_cost_points: 1, homework_cost_limit: 5}
 """
 
 ENTRY = """\

@@ -12,7 +12,7 @@ from nbgrader.preprocessors import CheckCellMetadata
 
 from autograder import course, lab_file
 from autograder.build import tree
-from autograder.errors import SolutionMarkerError
+from autograder.errors import CourseFileError, SolutionMarkerError
 from tests.autograder.small import CELLS, EXERCISE, LAB, QUESTIONS, hints_text, write_course
 
 NOTEBOOK = "labs/lab2/lab2.ipynb"
@@ -231,4 +231,18 @@ def test_a_question_is_a_locked_cell_and_one_for_the_letter(built: Path) -> None
     ]
     assert cells[at]["metadata"] == {"deletable": False, "editable": False}
     assert cells[at + 1]["source"] == ['answer("lab2/why", "")']
-    assert b'answer("lab2/why", "B")' in tree.solution_notebook(built, "lab2")
+    solution = code(tree.solution_notebook(built, "lab2"))
+    assert [c["source"] for c in solution if c["id"] == "answer-why"] == [['answer("lab2/why", "B")']]
+
+
+def test_a_notebook_that_was_edited_is_not_overwritten_silently(small: Path) -> None:
+    path = small / NOTEBOOK
+    edited = json.loads(path.read_bytes())
+    edited["cells"][0]["source"] = ["mine"]
+    path.write_text(json.dumps(edited))
+    with pytest.raises(CourseFileError, match=r"edited .* labs/lab2/lab2\.ipynb\. Move .* `lockstep build --force`"):
+        tree.write(small, tree.generate(small))
+    assert "mine" in path.read_text()
+    assert tree.write(small, tree.generate(small), force=True) == [NOTEBOOK]
+    (small / "solutions/lab2/lab.py").write_text(LAB.replace("# # Lab two", "# # Lab two\n# More."))
+    assert NOTEBOOK in tree.write(small, tree.generate(small))

@@ -39,16 +39,17 @@ def test_a_wrong_solution_gives_the_same_bytes_in_a_fresh_process(host: JobHost,
 def test_a_finding_says_what_was_seen_where(host: JobHost, built: Path) -> None:
     [finding] = check(RIGHT.replace("chunks[into].copy_(arriving)", "pass"), host, built).findings
     assert finding.key == "value"
-    assert finding.text.startswith("On 2 ranks with 4 float32 values: rank 0 ended with element 0 = 10, ")
-    assert "the sum over ranks is 30." in finding.text
+    assert finding.text.startswith(
+        "On 2 ranks (length 4, dtype float32, pattern ramp): rank 0: element 0 of the tensor is 10, "
+    )
+    assert "expected 30. 2 of 4 elements are wrong." in finding.text
     assert (finding.expected, finding.seen, finding.rank, finding.world_size) == (
         "[30, 32, 34, 36]",
         "[10, 11, 34, 36]",
         0,
         2,
     )
-    assert "2 of 4 elements of this rank are not the sum." in finding.text
-    assert finding.case == "W=2, n=4, float32"
+    assert finding.case == "length 4, dtype float32, pattern ramp"
     assert finding.picture_svg is not None
     assert "<svg" in finding.picture_svg
     assert "step 0" not in finding.picture_svg

@@ -88,7 +88,9 @@ def test_build_check_exits_with_one_when_something_differs(here: Path) -> None:
     assert differing.exit_code == 1
     assert "labs/lab2/lab2.ipynb differs from what its sources give" in differing.output
     assert NOTEBOOK.read_text() == "edited"
-    assert call("build", "--nbgrader", "nb", "--reference", "ref").exit_code == 0
+    refused = call("build")
+    assert (refused.exit_code, "edited or run" in str(refused.exception)) == (1, True)
+    assert call("build", "--force", "--nbgrader", "nb", "--reference", "ref").exit_code == 0
     assert NOTEBOOK.read_bytes() == Path("nb/lab2/lab2.ipynb").read_bytes()
     assert {p.name for p in Path("ref").iterdir()} == {"start.ipynb", "lab2.ipynb"}
 

@@ -31,51 +31,51 @@ def checked(root: Path, source: str, *keys: str) -> None:
 
 
 def test_hints_need_a_check_first(small: Path) -> None:
-    assert f"`lockstep check {EXERCISE}`" in notebook.open_hint(small, EXERCISE, 0.0)
+    assert f"`lockstep check {EXERCISE}`" in notebook.open_hint(small, EXERCISE, 0.0).text
 
 
 def test_the_next_stage_waits_for_the_clock(small: Path) -> None:
     checked(small, "a", "bytes")
-    assert "Hint 1 of 4 for the finding 'bytes'" in notebook.open_hint(small, EXERCISE, 1000.0)
-    again = notebook.open_hint(small, EXERCISE, 1000.0 + WAIT_S - 1)
+    assert "Hint 1 of 4 for the finding 'bytes'" in notebook.open_hint(small, EXERCISE, 1000.0).text
+    again = notebook.open_hint(small, EXERCISE, 1000.0 + WAIT_S - 1).text
     assert "Hint 1 of 4" in again
     assert "change the cell and check again, or in about 1 min" in again
-    assert "Hint 2 of 4" in notebook.open_hint(small, EXERCISE, 1000.0 + WAIT_S)
-    assert "Hint 2 of 4" in notebook.open_hint(small, EXERCISE, 1000.0 + WAIT_S + 1)
+    assert "Hint 2 of 4" in notebook.open_hint(small, EXERCISE, 1000.0 + WAIT_S).text
+    assert "Hint 2 of 4" in notebook.open_hint(small, EXERCISE, 1000.0 + WAIT_S + 1).text
 
 
 def test_the_next_stage_opens_after_a_changed_cell_and_a_new_check(small: Path) -> None:
     checked(small, "a", "bytes")
     notebook.open_hint(small, EXERCISE, 0.0)
     checked(small, "a  \n\n", "bytes")  # the same code
-    assert "Hint 1 of 4" in notebook.open_hint(small, EXERCISE, 1.0)
+    assert "Hint 1 of 4" in notebook.open_hint(small, EXERCISE, 1.0).text
     for stage, source in ((2, "b"), (3, "c"), (4, "d")):
         checked(small, source, "bytes")
-        assert f"Hint {stage} of 4" in notebook.open_hint(small, EXERCISE, 1.0)
+        assert f"Hint {stage} of 4" in notebook.open_hint(small, EXERCISE, 1.0).text
     checked(small, "e", "bytes")
-    last = notebook.open_hint(small, EXERCISE, 1e9)
+    last = notebook.open_hint(small, EXERCISE, 1e9).text
     assert "the example" in last
     assert "This was the last stage" in last
 
 
 def test_each_finding_has_its_own_stages_and_the_first_that_fits_is_answered(small: Path) -> None:
     checked(small, "a", "syntax", "hub", "bytes")
-    assert "for the finding 'hub'" in notebook.open_hint(small, EXERCISE, 0.0)
+    assert "for the finding 'hub'" in notebook.open_hint(small, EXERCISE, 0.0).text
     checked(small, "b", "bytes")
-    assert "Hint 1 of 4 for the finding 'bytes'" in notebook.open_hint(small, EXERCISE, 0.0)
+    assert "Hint 1 of 4 for the finding 'bytes'" in notebook.open_hint(small, EXERCISE, 0.0).text
 
 
 def test_no_fitting_hint_says_so_and_a_passed_check_needs_none(small: Path) -> None:
     checked(small, "a", "syntax")
-    assert "No hint fits" in notebook.open_hint(small, EXERCISE, 0.0)
+    assert "No hint fits" in notebook.open_hint(small, EXERCISE, 0.0).text
     checked(small, "b")
-    assert "nothing left to hint at" in notebook.open_hint(small, EXERCISE, 0.0)
+    assert "nothing left to hint at" in notebook.open_hint(small, EXERCISE, 0.0).text
 
 
 def test_a_clock_that_went_back_opens_nothing_and_promises_no_more_than_the_wait(small: Path) -> None:
     checked(small, "a", "bytes")
     notebook.open_hint(small, EXERCISE, 10_000.0)
-    assert "Hint 1 of 4" in notebook.open_hint(small, EXERCISE, 0.0)
+    assert "Hint 1 of 4" in notebook.open_hint(small, EXERCISE, 0.0).text
 
 
 def test_progress_remembers_the_best_and_that_it_passed_once(small: Path) -> None:

@@ -11,14 +11,28 @@ from autograder import course, lab_file
 from autograder.build import source as build_source
 from autograder.build import tree
 from autograder.grading import CheckResult, JobHost, Params, check_exercise, grade_notebook
-from autograder.hints import STAGES
-from tests.course.harness import ROOT, Solution, solutions
+from autograder.matrix import matrix, table
+from autograder.matrix.solutions import Solution, reference, solutions
+from autograder.matrix.validate import solution_lines
 
-MUTANTS = solutions("mutants")
-VARIANTS = solutions("variants")
-PARAMS = [Params("visible"), *(Params("hidden", seed) for seed in ("2026-spring", "2026-autumn", "7"))]
-SLOW = [pytest.param(params, marks=pytest.mark.slow) for params in PARAMS[2:]]  # two seeds more, with the slow tests
-SHORT_DEADLINE_S = 10.0
+ROOT = Path(__file__).resolve().parents[2]
+COURSE = course.load(ROOT)
+EXERCISES = [exercise.id for exercise in COURSE.exercises()]
+MUTANTS, VARIANTS = solutions(ROOT, "mutants"), solutions(ROOT, "variants")
+ALL = [*MUTANTS, *VARIANTS]
+SEEDS = ("2026-spring", "2026-autumn", "7")
+
+
+def sample(chosen: list[Solution], per_exercise: int) -> list[Solution]:
+    """A few solutions of every exercise that end quickly, spread over the alphabet."""
+    found: list[Solution] = []
+    for exercise in EXERCISES:
+        quick = [s for s in chosen if s.exercise == exercise and s.finding not in ("deadline", "endless-loop")]
+        found += quick[:: max(1, len(quick) // per_exercise)][:per_exercise]
+    return found
+
+
+FAST = {s.name for s in [*sample(MUTANTS, 4), *sample(VARIANTS, 1)]}
 
 
 def describe(result: CheckResult) -> str:
@@ -27,91 +41,74 @@ def describe(result: CheckResult) -> str:
     return f"{result.points} of {result.max_points}\n" + "\n".join(said)
 
 
-def assert_full_points(result: CheckResult) -> None:
+@pytest.mark.parametrize(
+    "solution",
+    [pytest.param(s, id=s.name, marks=() if s.name in FAST else pytest.mark.slow) for s in ALL],
+)
+def test_the_matrix_says_what_is_intended(solution: Solution, host: JobHost) -> None:
+    row = matrix.row(ROOT, solution, host)
+    assert not row.problem, f"{row.problem}: {row.seen}, {row.points}"
+
+
+def test_the_matrix_has_no_gaps() -> None:
+    assert list(matrix.gaps(ROOT, COURSE)) == []
+
+
+def test_the_published_matrix_is_the_one_of_the_sources() -> None:
+    assert (ROOT / table.PAGE).read_bytes() == table.page(ROOT, COURSE), "run lockstep mutants --write"
+
+
+def test_a_gap_and_a_wrong_intention_are_problems(tmp_path: Path, host: JobHost) -> None:
+    folder = tmp_path / "tests/mutants/lab2_ring_all_reduce"
+    folder.mkdir(parents=True)
+    body = "\ndef ring_all_reduce(tensor):\n    tensor.zero_()\n"
+    header = "# exercise: lab2/ring-all-reduce\n# finding: hub\n# hint: hub\n# wrong: all of it"
+    (folder / "zero.py").write_text(header + body)
+    said = list(matrix.gaps(tmp_path, COURSE))
+    assert "lab2/ring-all-reduce has 1 mutants, an exercise needs 4" in said
+    assert "lab2/ring-all-reduce has 0 variants, an exercise needs 2" in said
+    assert "lab2/ring-all-reduce: no mutant is meant for the finding value" in said
+    assert not [text for text in said if text.endswith("finding hub")]
+    [mutant] = solutions(tmp_path, "mutants")
+    assert matrix.row(ROOT, mutant, host).problem == "rejected for another reason than hub"
+    (folder / "zero.py").write_text(header.replace("hub", "value").replace("hint: value", "hint: none") + body)
+    [mutant] = solutions(tmp_path, "mutants")
+    assert matrix.row(ROOT, mutant, host).problem == "the hint that opens is value, intended is none"
+
+
+@pytest.mark.parametrize("seed", ["", SEEDS[0], *(pytest.param(s, marks=pytest.mark.slow) for s in SEEDS[1:])])
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_the_reference_gets_full_points(exercise: str, seed: str, host: JobHost) -> None:
+    params = Params("hidden", seed) if seed else Params()
+    result = check_exercise(reference(ROOT, exercise), exercise, params, host=host, root=ROOT)
     assert result.passed, describe(result)
-    assert result.points == result.max_points
-    assert not result.findings
-    assert all(part.passed for part in result.parts)
-    assert set(result.cases) == {"2", "3", "4", "5"}
+    assert result.points == result.max_points == COURSE.exercise(exercise).points
+    assert (result.findings, all(part.passed for part in result.parts)) == ([], True)
 
 
-def reference(exercise: str) -> str:
-    """The exercise cell of the reference notebook."""
-    problems: list[str] = []
-    file = build_source.read(ROOT / "solutions" / exercise / "cells.py", f"{exercise}/cells.py", problems)
-    assert not problems
-    [cell] = [cell for cell in file.of_kind("exercise") if cell.exercise == exercise]
-    return build_source.solved(cell.source)
-
-
-def root_with_short_deadline(folder: Path) -> Path:
-    """A course folder whose checks are stopped early, for solutions that never come to an end."""
-    text = (ROOT / "course.yaml").read_text(encoding="utf-8")
-    deadline = f"deadline_s: {course.load(ROOT).grading.deadline_s:g}"
-    assert deadline in text
-    (folder / "course.yaml").write_text(text.replace(deadline, f"deadline_s: {SHORT_DEADLINE_S:g}"))
-    (folder / "labs").symlink_to(ROOT / "labs")
-    return folder
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
-def test_a_mutant_is_rejected_in_the_intended_finding(mutant: Solution, host: JobHost, tmp_path: Path) -> None:
-    if mutant.finding == "deadline":  # in a process of its own, because the deadline ends that
-        result = check_exercise(mutant.source, mutant.exercise, root=root_with_short_deadline(tmp_path))
-    else:
-        result = check_exercise(mutant.source, mutant.exercise, host=host, root=ROOT)
-    assert not result.passed
-    assert result.points < result.max_points
-    assert result.findings, describe(result)
-    first = result.findings[0]
-    assert first.key == mutant.finding, describe(result)
-    assert "Traceback" not in first.text
-    assert first.title
-    assert first.text
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
-def test_the_intended_hint_of_a_mutant_exists(mutant: Solution) -> None:
-    hints = lab_file.load(ROOT, mutant.exercise.split("/")[0]).exercises[mutant.exercise].hints
-    if mutant.hint == "none":
-        assert mutant.finding not in hints
-    else:
-        assert mutant.hint == mutant.finding
-        assert all(getattr(hints[mutant.hint], stage).strip() for stage in STAGES)
-
-
-@pytest.mark.parametrize("params", [*PARAMS[:2], *SLOW], ids=lambda p: f"{p.kind}{p.seed}")
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
-def test_a_right_variant_gets_full_points(variant: Solution, params: Params, host: JobHost) -> None:
-    assert_full_points(check_exercise(variant.source, variant.exercise, params, host=host, root=ROOT))
-
-
-@pytest.mark.parametrize("params", [*PARAMS[:2], *SLOW], ids=lambda p: f"{p.kind}{p.seed}")
-@pytest.mark.parametrize("exercise", [e.id for e in course.load(ROOT).exercises()])
-def test_the_reference_gets_full_points(exercise: str, params: Params, host: JobHost) -> None:
-    assert_full_points(check_exercise(reference(exercise), exercise, params, host=host, root=ROOT))
-
-
-@pytest.mark.parametrize("exercise", [e.id for e in course.load(ROOT).exercises()])
+@pytest.mark.parametrize("exercise", EXERCISES)
 def test_the_starter_gets_nothing_and_is_told_why(exercise: str, host: JobHost) -> None:
     starter = lab_file.load(ROOT, exercise.split("/")[0]).exercises[exercise].starter
     ast.parse(starter)
-    result = check_exercise(starter, exercise, host=host, root=ROOT)
-    assert (result.points, result.passed) == (0.0, False)
-    assert [finding.key for finding in result.findings] == ["unfinished"]
+    for source in (starter, f"{starter}\n_touched = 1\n"):  # the second one is run
+        result = check_exercise(source, exercise, host=host, root=ROOT)
+        assert (result.points, result.passed) == (0.0, False)
+        assert [finding.key for finding in result.findings] == ["unfinished"]
 
 
-@pytest.mark.parametrize("lab", [lab.id for lab in course.load(ROOT).labs() if lab.exercises])
+@pytest.mark.parametrize("lab", [lab.id for lab in COURSE.labs() if lab.exercises])
 def test_the_grader_gives_the_untouched_notebook_nothing_and_the_reference_everything(lab: str) -> None:
-    untouched = grade_notebook(ROOT / "labs" / lab / f"{lab}.ipynb", lab, PARAMS[1], root=ROOT)
+    params = Params("hidden", SEEDS[0])
+    untouched = grade_notebook(ROOT / "labs" / lab / f"{lab}.ipynb", lab, params, root=ROOT)
     assert untouched.points == 0.0
     assert all("still the starter" in exercise.findings[0].text for exercise in untouched.exercises)
-    solved = grade_notebook(tree.solution_notebook(ROOT, lab), lab, PARAMS[1], root=ROOT)
-    assert solved.points == solved.max_points == course.load(ROOT).lab(lab).max_points
+    solved = grade_notebook(tree.solution_notebook(ROOT, lab), lab, params, root=ROOT)
+    assert solved.points == solved.max_points == COURSE.lab(lab).max_points
     assert solved.notes == []
 
 
-def test_there_are_enough_mutants_and_variants() -> None:
-    for exercise in course.load(ROOT).exercises():
-        assert sum(m.exercise == exercise.id for m in MUTANTS) >= 8
-        assert sum(v.exercise == exercise.id for v in VARIANTS) >= 3
+def test_the_lines_of_a_solution_are_those_that_students_do_not_get() -> None:
+    name = "solutions/lab2/ring-all-reduce/cells.py"
+    lines = solution_lines(build_source.read(ROOT / name, name, []))
+    assert "chunks = tensor.tensor_split(world_size)" in lines
+    assert not [line for line in lines if line.startswith(("#", "def ring_all_reduce", "rank, world_size"))]

@@ -137,7 +137,10 @@ def on_rank(case: Case, ring_all_reduce: Any) -> Said:
 
 
 def wrong_sum(seen: Seen[Case, Said]) -> Fault | None:
-    """The first element that is not the sum over ranks, within the rounding of any order of float additions."""
+    """The first element that is not the sum over ranks, within the rounding of any order of float additions.
+
+    What a rank says that it holds is believed only where it also received enough to know.
+    """
     inputs = seen.case.inputs()
     total, tolerance = compare.sum_of(inputs)
     for rank, said in enumerate(seen.said):
@@ -250,7 +253,7 @@ CHECK = Check(
     stress_keys=("slow-rank",),
     batched=True,
     properties=(
-        Property("value", "The result is not the sum", wrong_sum, "reported", first=True),
+        Property("value", "The result is not the sum", wrong_sum, "both", first=True),
         Property("point-to-point-only", "A collective was called", a_collective, "witnessed", always=True),
         Property("hub", "One rank carries the traffic of the others", a_hub, "witnessed"),
         Property("bytes", "A rank sends more than a ring must", too_many_bytes, "witnessed"),
