@@ -1,0 +1,49 @@
+"""`lockstep plan`."""
+
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner, Result
+
+from simulator.planner.command import plan
+
+
+def lockstep_plan(*arguments: str) -> Result:
+    return CliRunner().invoke(plan, arguments)
+
+
+def test_ranked_plans_with_reasons():
+    result = lockstep_plan("--model", "7b", "--gpus", "8", "--batch", "32")
+    assert result.exit_code == 0
+    assert "Predicted, not measured" in result.output
+    assert "why it loses" in result.output
+    assert "Does not fit:\n  DDP: needs" in result.output
+
+
+def test_infeasible_is_exit_code_1():
+    result = lockstep_plan("--model", "70b", "--gpus", "8", "--cluster", "a100-80gb-hdr")
+    assert result.exit_code == 1
+    assert "Infeasible. Binding constraint: memory" in result.output
+    assert "  16 GPUs" in result.output
+
+
+def test_json():
+    found = json.loads(lockstep_plan("--json", "--seq", "4096").output)
+    assert found["model"]["seq_len"] == 4096
+    assert found["plans"][0]["memory_gib"]["total"] < 79.15
+    assert 0 < found["plans"][0]["goodput"] < 1
+
+
+def test_brief():
+    output = lockstep_plan("--brief").output
+    assert output.count("nearest published measurement") == 3
+    assert "0.5 of a sequence" in output
+    assert "grey zone" in output
+    assert len(json.loads(lockstep_plan("--brief", "--json").output)) == 3
+
+
+def test_unknown_names_are_a_sentence():
+    result = lockstep_plan("--model", "9b")
+    assert result.exit_code == 2
+    assert "unknown model '9b'" in result.output
