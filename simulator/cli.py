@@ -71,6 +71,16 @@ _TIMELINE = click.option(
 @click.option(
     "--faults", default="", metavar="PLAN", help='What goes wrong: "kill(rank=2, step=3); slow(rank=1, factor=3)".'
 )
+@click.option(
+    "--restarts", default=0, show_default=True, help="How often an agent starts the job again after a rank failed."
+)
+@click.option(
+    "--policy",
+    default="restart",
+    show_default=True,
+    type=click.Choice(("restart", "shrink")),
+    help="What the agent does then: as many ranks again, or those that did not fail.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of random, numpy and torch in every rank.")
 @click.option(
     "--cluster",
@@ -136,7 +146,7 @@ def _command(program: str, ranks: int, options: dict[str, Any]) -> str:
     """The command that does it again: ranks and seed always, the rest where it was chosen."""
     chosen: dict[str, Any] = {"ranks": ranks, "seed": options["seed"]}
     context = click.get_current_context()
-    for parameter in ("faults", "cluster", "reduction", "timeout_s"):
+    for parameter in ("faults", "restarts", "policy", "cluster", "reduction", "timeout_s"):
         if context.get_parameter_source(parameter) == ParameterSource.COMMANDLINE:
             chosen[parameter.removesuffix("_s")] = options[parameter]
     words = [f"--{name} {shlex.quote(str(value))}" for name, value in chosen.items()]

@@ -234,8 +234,7 @@ def _make_run(agent: Agent, plan: FaultPlan, settings: dict[str, Any]) -> Run:
     header = {**settings, "world_size": max(sizes), **({"world_sizes": sizes} if len(parts) > 1 else {})}
     trace, outcome = Trace(header, [event for part in parts for event in part.events]), whole_outcome(parts)
     trace.header["outcome"] = outcome.name
-    groups = sorted({group for part in parts for group in part.groups})
-    trace.header["groups"] = [[name, list(ranks)] for name, ranks in groups]
+    trace.header["groups"] = [[name, list(ranks)] for name, ranks in parts[-1].groups]
     output = [line for part in parts for line in part.output]
     raw = {rank: b"".join(part.raw.get(rank, b"") for part in parts) for part in parts for rank in part.raw}
     return Run(
@@ -280,6 +279,8 @@ def _echo(result: Run) -> None:
         print("".join(f"[rank {rank}] {line}\n" for line in text.splitlines()), end="")
     if result.outcome.name != COMPLETED:
         print(result.outcome.explain())
+    elif result.outcome.history:
+        print(result.outcome.history.splitlines()[-1].strip())
     if result.inconclusive:
         print(f"inconclusive: the run ended before {'; '.join(result.not_fired)} could act")
     sys.stdout.flush()

@@ -8,6 +8,7 @@ from simulator.diagnose.diagnosis import Diagnosis
 from simulator.diagnose.divergence import divergences
 from simulator.diagnose.finding import Finding
 from simulator.diagnose.loss import dead_ranks, missed_rendezvous, missing_ranks
+from simulator.diagnose.network import cut_network
 from simulator.diagnose.quiet import crossed_calls, slow_rank
 from simulator.diagnose.tape import Tapes
 from simulator.diagnose.waits import deadlock, on_another_group, unequal_message, unexplained
@@ -39,7 +40,7 @@ def diagnose(trace: Trace) -> Diagnosis:
 
 
 def _find(tapes: Tapes) -> Finding | None:
-    if found := dead_ranks(tapes) or missed_rendezvous(tapes):
+    if found := dead_ranks(tapes) or missed_rendezvous(tapes) or cut_network(tapes):
         return found
     candidates = [*divergences(tapes), *filter(None, [unequal_message(tapes)])]
     if candidates:

@@ -22,6 +22,7 @@ DEAD: Final = "dead rank"
 SLOW: Final = "slow rank"
 DEADLOCK_GROUPS: Final = "deadlock across groups"
 DEADLOCK_P2P: Final = "deadlock point to point"
+NETWORK: Final = "network"
 
 #: Every class, with what it means in a few words.
 KINDS: dict[str, str] = {
@@ -41,6 +42,7 @@ KINDS: dict[str, str] = {
     SLOW: "a rank takes longer for its own work than the others, again and again",
     DEADLOCK_GROUPS: "ranks wait for each other in different groups",
     DEADLOCK_P2P: "ranks wait for messages of each other",
+    NETWORK: "every rank made the same call, and it never completed",
 }
 
 

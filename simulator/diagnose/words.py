@@ -25,6 +25,7 @@ ADVICE = {
     d.SLOW: "Profile this rank: data loading, logging, garbage collection, a slower device.",
     d.DEADLOCK_GROUPS: "Let every rank use the groups in one order, for example by group size, then by name.",
     d.DEADLOCK_P2P: "Let one side send while the other receives, or start with isend / batch_isend_irecv.",
+    d.NETWORK: "Look at the network between these ranks, and at what the timeout lets it recover from.",
 }
 HEALTHY = "Every rank made the same calls in the same order, as far as the trace shows; no rank is slow or gone."
 
@@ -66,6 +67,8 @@ def _what(found: Finding) -> str:
         case d.DEADLOCK_GROUPS:
             places = "different groups" if all(e.is_collective for e in found.calls) else "a group and in messages"
             return f"The ranks wait for each other in {places}: {said}. {_odd(found)}"
+        case d.NETWORK:
+            return f"{who} made the same call{where}, and it never completed: {said}. No program is to blame."
         case d.DEADLOCK_P2P:
             tags = f" ({found.why})" if found.why else ""
             return f"{who} wait for each other: {said}{tags}."

@@ -108,6 +108,7 @@ def _start(setup: Setup, starts: list[Start], plan: FaultPlan) -> Incarnation:
     codes = [session.exit_code(rank) for rank in range(len(reports))]
     events = tuple(msgspec.structs.replace(event, incarnation=number) if number else event for event in report.events)
     trace = Trace({**setup.settings, "world_size": len(starts)}, list(events))
+    trace.header["groups"] = [[name, list(ranks)] for name, ranks in report.groups]
     outcome = find_outcome(reports, report.verdicts, codes, trace, setup.replay, starts[0].labels)
     if setup.agent:
         outcome = _as_an_agent_sees_it(outcome, reports)
@@ -148,9 +149,10 @@ def _read_results(
     """
     reports, results = list(ranks), list[Any]([None] * len(ranks))
     doomed = {(fault.rank, how) for fault in plan.faults for how in ENDS.get(fault.kind, ())}
+    if agent and any(report.why in ("killed", "error", "crashed", "spinning") for report in ranks):
+        doomed |= {(rank, "stopped") for rank in range(len(ranks))}
     for rank, report in enumerate(ranks):
-        is_stopped = report.why == "stopped" and agent
-        if report.why in ("killed", "hung", "stopped") and not is_stopped and (rank, report.why) not in doomed:
+        if report.why in ("killed", "hung", "stopped") and (rank, report.why) not in doomed:
             reports[rank] = msgspec.structs.replace(report, why="crashed")
         elif report.why == "done":
             try:

@@ -91,6 +91,14 @@ def test_a_partition_for_ever_is_a_timeout_without_a_culprit():
     assert cut.outcome.name == "CollectiveTimeout"
     assert cut.outcome.ranks == ()
     assert "cut for ever by the fault plan" in cut.outcome.text
+    found = simulator.diagnose(cut.trace)
+    assert (found.kind, found.ranks, found.seq) == ("network", (0, 1, 2, 3), 1)
+
+
+def test_a_message_over_a_cut_is_a_timeout_at_both_ends():
+    cut = run(programs.ring_shift, 3, "partition(sets=((0,), (1, 2)), step=1)")
+    assert cut.outcome.name == "CollectiveTimeout"
+    assert simulator.diagnose(cut.trace).kind == "network"
 
 
 def test_a_partition_that_heals_delays():

@@ -27,6 +27,8 @@ LIKELY: dict[str, tuple[Any, ...]] = {
     "bytes": (8,),
     "ranks": ([0, 1],),
     "work": tuple(range(12)),
+    "slow": (1.0, 2.5),
+    "cut": ("", "partition(sets=((0,), (1,)))"),
 }
 WORDS = ("", "0", "1", "pg", "send", "recv", "all_reduce", "barrier", "get", "add", "compare_set", "compute", "SUM")
 NUMBERS = (-(1 << 63), -2, -1, 0, 1, 2, 3, 99, 1 << 31, 1 << 61, (1 << 64) - 1)
@@ -46,7 +48,7 @@ def _value(kind: Any, chance: random.Random) -> Any:
     if "bytes" in name:
         return chance.choice((b"", b"1", b"x" * 30))
     if "Literal" in name:
-        return chance.choice(("done", "error", "killed", "spinning", "else"))
+        return chance.choice(("done", "error", "killed", "hung", "stopped", "spinning", "else"))
     if "int" in name or name in ("Ns", "Size"):
         return chance.choice(NUMBERS) if chance.random() < 0.3 else chance.randrange(-1, 4)
     return chance.choice(WORDS)
