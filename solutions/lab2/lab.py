@@ -14,4 +14,7 @@ import simulator
 from autograder import check, hint
 
 # %%
+# include: sampler
+
+# %%
 # include: ring-all-reduce
