@@ -9,6 +9,8 @@ from __future__ import annotations
 import bleach
 from nbconvert.filters import markdown2html as render
 
+from autograder.nbgrader_bridge.formulas import as_images
+
 # fmt: off
 _TAGS = frozenset({
     "a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "del", "div", "dl", "dt", "em", "h1", "h2",
@@ -26,8 +28,8 @@ _ATTRIBUTES = {
 
 
 def markdown2html(source: str) -> str:
-    """Renders Markdown to clean HTML; replaces nbconvert's filter of the same name."""
-    return clean(render(source))
+    """Renders Markdown to clean HTML with formulas as pictures; replaces nbconvert's filter of the same name."""
+    return as_images(clean(render(source)))
 
 
 def clean(html: str) -> str:

@@ -49,7 +49,7 @@ else:
 class Attack:
     """One attack. `finds`: keys of findings of which one must be reported; empty when nothing went wrong for the check.
 
-    `says` must stand in a finding; `slow`: takes seconds; `gains`: parts that rest on reported fields, which lies reach.
+    `says` must stand in a finding; `gains`: parts that rest on reported fields, which lies reach.
     """
 
     name: str
@@ -58,7 +58,6 @@ class Attack:
     base: str = "nothing"
     finds: tuple[str, ...] = ("value",)
     says: str = ""
-    slow: bool = False
     gains: tuple[str, ...] = ()
 
     def cell(self, **names: object) -> str:
@@ -183,7 +182,6 @@ MESSAGES = (
         "a flood of notes",
         inside=f"{_LINK}import simulator.wire as wire\nframe = wire.frame([wire.Note('0', 'compute', 0, 0, 0, '', '')] * 10000)\nwhile True: sock.sendall(frame)",
         finds=("crash", "deadline"),
-        slow=True,
     ),
     Attack(
         "forged return",
@@ -237,18 +235,16 @@ MESSAGES = (
         inside="raise ValueError('<script>alert(1)</script><img src=x onerror=alert(1)>')",
         finds=("crash",),
     ),
-    Attack("an error of ten megabytes", inside="raise ValueError('x' * 10_000_000)", finds=("crash",), slow=True),
-    Attack("ten megabytes of output", inside="print('x' * 10_000_000)", slow=True),
+    Attack("an error of ten megabytes", inside="raise ValueError('x' * 10_000_000)", finds=("crash",)),
+    Attack("ten megabytes of output", inside="print('x' * 10_000_000)"),
     Attack(
         "a hundred megabytes of output",
         inside="for _ in range(1000): print('x' * 100_000)",
         finds=("crash", "deadline", "value"),
-        slow=True,
     ),
     Attack(
         "a hundred megabytes past Python",
         inside="import os\nfor _ in range(1000): os.write(1, b'x' * 100_000)",
-        slow=True,
     ),
     Attack("a real-time signal", inside="import os\nos.kill(os.getpid(), 40)", finds=("crash",)),
     Attack("exit 0", inside="import os\nos._exit(0)", finds=("crash",)),
@@ -357,13 +353,11 @@ RESOURCES = (
         "fork bomb",
         inside="import os\ntry:\n    while True: os.fork()\nexcept OSError:\n    os._exit(3)",
         finds=("deadline", "crash", "deadlock", "endless-loop", "used-up"),
-        slow=True,
     ),
     Attack(
         "thread bomb",
         inside="import threading, time\nfor _ in range(100_000): threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
         finds=("crash",),
-        slow=True,
     ),
     Attack(
         "eight gigabytes", inside="x = bytearray(8 << 30)\nx[::4096] = x[::4096]", finds=("crash",), says="MemoryError"
@@ -372,7 +366,6 @@ RESOURCES = (
         "eight gigabytes in pieces",
         inside="import os\nfor _ in range(5):\n    if os.fork() == 0:\n        x = bytearray(b'x' * (1 << 30))\n        import time; time.sleep(60)\nimport time; time.sleep(60)",
         finds=("used-up", "crash"),
-        slow=True,
     ),
     Attack(
         "disk",
@@ -401,17 +394,19 @@ RESOURCES = (
         "an endless loop without its timer",
         inside="import signal\nsignal.setitimer(signal.ITIMER_PROF, 0)\nsignal.signal(signal.SIGPROF, signal.SIG_IGN)\nwhile True: pass",
         finds=("endless-loop",),
-        slow=True,
     ),
-    Attack("endless loop", inside="while True: pass", finds=("endless-loop",), slow=True),
+    Attack("endless loop", inside="while True: pass", finds=("endless-loop",)),
     Attack(
         "sleep that no signal ends",
         inside="import signal, time\nfor number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)\nwhile True: time.sleep(1000)",
         finds=("deadline",),
-        slow=True,
     ),
-    Attack("stopped", inside="import os\nos.kill(os.getpid(), 19)", finds=("deadline",), slow=True),
-    Attack("recursion", inside="import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()", finds=("crash",)),
+    Attack("stopped", inside="import os\nos.kill(os.getpid(), 19)", finds=("deadline",)),
+    Attack(
+        "recursion",
+        inside="import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
+        finds=("crash", "deadline", "used-up"),
+    ),
 )
 
 #: Around the exercise: the sum without send and recv.

@@ -1,6 +1,6 @@
 """Notebooks as they really come: each is graded as far as possible, has a page that says what happened, stops nobody.
 
-The exercise cell of each is no valid Python at a known line, so that it is plain whether it was found, and no ranks run.
+The exercise cell of each is no valid Python at a known line, so that it is plain whether it was found; no ranks run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def _colab() -> Notebook:
     for each in notebook["cells"]:
         each.pop("id", None)
         each["source"] = each["source"].splitlines(keepends=True)
-    return notebook | {"nbformat_minor": 0, "metadata": {"colab": {"provenance": []}, "kernelspec": {"name": "python3"}}}
+    return notebook | {
+        "nbformat_minor": 0,
+        "metadata": {"colab": {"provenance": []}, "kernelspec": {"name": "python3"}},
+    }
 
 
 def _vs_code() -> Notebook:
@@ -97,7 +100,10 @@ HANDED_IN: dict[str, tuple[Callable[[], Notebook | str], str]] = {
     "unknown": (lambda: _renamed(_base()), FOUND),
     "nocheck": (lambda: _without(_base(), CHECK), FOUND),
     "noexercise": (lambda: _without(_base(), EXERCISE), "The exercise cell is missing"),
-    "kernelspec": (lambda: _base() | {"metadata": {"kernelspec": {"name": "julia-1.9", "display_name": SCRIPT}}}, FOUND),
+    "kernelspec": (
+        lambda: _base() | {"metadata": {"kernelspec": {"name": "julia-1.9", "display_name": SCRIPT}}},
+        FOUND,
+    ),
     "sameids": (lambda: _each(_base(), lambda c: c.update(id="same")), FOUND),
     "longline": (lambda: _huge_line(_base()), FOUND),
     "odd": (lambda: _base() | {"cells": [None, 3, {"cell_type": ["x"]}, *_base()["cells"]]}, FOUND),
