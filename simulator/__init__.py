@@ -25,9 +25,11 @@ from simulator.errors import (
     SimulatorError,
     TraceError,
     UsageError,
+    VirtualOutOfMemory,
 )
 from simulator.faults import FaultPlan
 from simulator.inside import annotate, compute, steps
+from simulator.memory import memory_profile
 from simulator.outcome import Outcome
 from simulator.planner import plan
 from simulator.run import Run, run
@@ -54,9 +56,11 @@ __all__ = [
     "Trace",
     "TraceError",
     "UsageError",
+    "VirtualOutOfMemory",
     "annotate",
     "compute",
     "diagnose",
+    "memory_profile",
     "plan",
     "run",
     "run_twice",
