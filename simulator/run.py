@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from simulator.show.timeline import Timeline
 
 MAX_WORLD_SIZE = 64
+CLOCKS = ("virtual", "real")
 REDUCTIONS = ("stock", "rank_order")
 
 
@@ -87,8 +88,8 @@ class Run:
         if restarts:
             ranks += f", {restarts} restart{'s' if restarts > 1 else ''}"
         return (
-            f"{ranks}: real processes and gloo collectives (torch {h['torch']}); clocks are virtual, "
-            f"as of a cluster of {h['cluster']}; seed {h['seed']}, {plan}, {h['reduction']} reduction; "
+            f"{ranks}: real processes and gloo collectives (torch {h['torch']}); time is virtual, "
+            f"as on a cluster of {h['cluster']}{_clocks_in_words(h.get('rank_clocks'))}; seed {h['seed']}, {plan}, {h['reduction']} reduction; "
             f"trace digest {self.trace.digest[:12]}"
         )
 
@@ -129,6 +130,8 @@ def run(
     reduction: str = "stock",
     timeout_s: float = 1800.0,
     cpu_limit_s: float = 30.0,
+    clocks: str = "virtual",
+    jitter: float = 0.0,
     echo: bool = True,
     replay: str = "",
 ) -> Run:
@@ -146,6 +149,9 @@ def run(
         reduction: "stock" (gloo's own order) or "rank_order" (sums that do not depend on the layout).
         timeout_s: virtual seconds after which a collective that nobody completes times out.
         cpu_limit_s: processor seconds that a rank may use between two coordination points.
+        clocks: "virtual": in the ranks `time.time`, `perf_counter` and `sleep` are virtual (`monotonic` is real);
+            "real": they are the machine's.
+        jitter: relative spread of operator times, drawn from the seed (log-normal): 0.05 for what one GPU varies.
         echo: print the ranks' output as it comes, and the explanation of an outcome other than Completed.
         replay: what does this run again, for the explanation; this call unless given.
 
@@ -159,6 +165,8 @@ def run(
     plan = FaultPlan.of(faults)
     _check(fn, world_size, rank_args, reduction)
     _check_restarts(restarts, policy)
+    if clocks not in CLOCKS or not 0 <= jitter < 1:
+        raise UsageError(f"clocks must be {' or '.join(CLOCKS)} and jitter from 0 to below 1, got {clocks!r}, {jitter!r}")
     plan.check_ranks(world_size)
     machine = get_cluster(cluster)
     settings = {
@@ -169,6 +177,8 @@ def run(
         "cluster": machine.name,
         "reduction": reduction,
         "timeout_ns": to_ns(timeout_s),
+        "jitter": jitter,
+        "rank_clocks": clocks,
         "torch": version("torch").partition("+")[0],
         **({"restarts": restarts} if restarts else {}),
     }
@@ -184,6 +194,9 @@ def run(
         environ=world.environ or dict(os.environ),
         ranks_per_node=machine.gpus_per_node,
         max_restarts=restarts,
+        clocks=clocks,
+        gpu=msgspec.to_builtins(machine.gpu),
+        jitter=jitter,
     )
     setup = Setup(
         machine, cpu_limit_s, echo, restarts > 0, settings, f"replay: {replay or _call(fn, args, settings, policy)}"
@@ -248,6 +261,12 @@ def _make_run(agent: Agent, plan: FaultPlan, settings: dict[str, Any]) -> Run:
         {rank: data.decode(errors="replace") for rank, data in raw.items()},
         tuple(parts),
     )
+
+
+def _clocks_in_words(clocks: str | None) -> str:
+    if clocks == "real":
+        return " (the ranks' own clocks are real)"
+    return " (so are time.time, perf_counter and sleep in the ranks; time.monotonic is real)"
 
 
 def _call(fn: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any], policy: Policy) -> str:

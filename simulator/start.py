@@ -26,11 +26,14 @@ class Start(msgspec.Struct, array_like=True, kw_only=True):
     sys_path: list[str]
     cwd: str
     environ: dict[str, str]
+    clocks: str
     ranks_per_node: int = 1 << 30
     restart_count: int = 0
     max_restarts: int = 0
     start_ns: int = 0
     healing: dict[str, int] = {}
+    gpu: Any = None
+    jitter: float = 0.0
     rank: int = -1
     faults: list[Any] = []
     labels: dict[str, str] = {}

@@ -63,7 +63,10 @@ class Op(msgspec.Struct, array_like=True, tag="op"):
 
 
 class Note(msgspec.Struct, array_like=True, tag="note"):
-    """Something that needs nobody else: compute, a step that begins, a fault that acts."""
+    """Something that needs nobody else: compute, a stream that waits, a step that begins, a fault that acts.
+
+    `flops`: of the operators in it; `live_bytes`: tensor memory at its end, -1 where it is not followed.
+    """
 
     thread: str
     op: str
@@ -73,6 +76,9 @@ class Note(msgspec.Struct, array_like=True, tag="note"):
     phase: str
     site: str
     detail: str = ""
+    stream: str = "compute"
+    flops: int = 0
+    live_bytes: int = -1
 
 
 class Spawn(msgspec.Struct, array_like=True, tag="spawn"):
@@ -109,11 +115,12 @@ class Doom(msgspec.Struct, array_like=True, tag="doom"):
 
 
 class Waited(msgspec.Struct, array_like=True, tag="waited"):
-    """A thread waited for a work that was already done when it asked."""
+    """A thread waited for a work that was already done when it asked; `aside`: in a side stream."""
 
     thread: str
     work: int
     now_ns: Ns
+    aside: bool = False
 
 
 class Print(msgspec.Struct, array_like=True, tag="print"):
@@ -130,11 +137,14 @@ class StoreSet(msgspec.Struct, array_like=True, tag="set"):
 
 
 class Block(msgspec.Struct, array_like=True, tag="block"):
-    """A thread waits for this work; it runs again after a Go or Fail for it."""
+    """A thread waits for this work; it runs again after a Go or Fail for it. `aside`: in a side stream, so that
+    neither its compute nor the host waits in virtual time.
+    """
 
     thread: str
     work: int
     now_ns: Ns
+    aside: bool = False
 
 
 class Poll(msgspec.Struct, array_like=True, tag="poll"):
@@ -142,6 +152,14 @@ class Poll(msgspec.Struct, array_like=True, tag="poll"):
 
     thread: str
     work: int
+    now_ns: Ns
+
+
+class Sleep(msgspec.Struct, array_like=True, tag="sleep"):
+    """A thread sleeps until a virtual time: it runs again after an Answer, when nothing earlier can happen."""
+
+    thread: str
+    until_ns: Ns
     now_ns: Ns
 
 
@@ -180,6 +198,7 @@ Record = (
     | StoreSet
     | Block
     | Poll
+    | Sleep
     | StoreCall
     | Spawn
     | End

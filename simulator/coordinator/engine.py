@@ -77,11 +77,14 @@ class Engine:
                 self._doom_granted(state)
             case wire.Waited():
                 known_thread(state, record.thread).advance(record.now_ns)
-                known_op(state, record.work).wait_ns = record.now_ns
+                op = known_op(state, record.work)
+                op.wait_ns, op.aside = record.now_ns, record.aside
             case wire.Block() | wire.Poll():
                 self._block(state, record)
             case wire.StoreSet():
                 self.store.set(record.key, record.value)
+            case wire.Sleep():
+                known_thread(state, record.thread).block(record, record.now_ns)
             case wire.StoreCall():
                 thread = known_thread(state, record.thread)
                 self.store.accept(record)
@@ -130,7 +133,7 @@ class Engine:
         thread = known_thread(state, record.thread)
         thread.block(op, record.now_ns, polling=isinstance(record, wire.Poll))
         if not thread.polling and op.wait_ns < 0:
-            op.wait_ns = record.now_ns
+            op.wait_ns, op.aside = record.now_ns, isinstance(record, wire.Block) and record.aside
         if op.status == "released":  # its Go is already on the way
             thread.resume()
         elif op.verdict and thread is op.thread:
@@ -171,6 +174,9 @@ class Engine:
         for thread in self._blocked():
             if thread.polling:
                 yield Decision(thread.clock_ns, POLL, thread.rank, partial(self._answer_poll, thread))
+            elif isinstance(thread.waiting, wire.Sleep):
+                until_ns = thread.waiting.until_ns
+                yield Decision(until_ns, POLL, thread.rank, partial(self._wake, thread, until_ns))
         for meeting in self._open_meetings():
             yield from self._failures(meeting)
         yield from self.stops.decisions()
@@ -258,7 +264,10 @@ class Engine:
         self._meet(self.matching.take_any_source(receive, channel))
 
     def _answer_poll(self, thread: ThreadState) -> None:
-        thread.clock_ns += POLL_NS
+        self._wake(thread, thread.clock_ns + POLL_NS)
+
+    def _wake(self, thread: ThreadState, now_ns: int) -> None:
+        thread.advance(now_ns)
         self.outbox[thread.rank].append(wire.Answer(thread.name, now_ns=thread.clock_ns))
         thread.resume()
 

@@ -40,6 +40,7 @@ class OpState:
     start_ns: int = -1
     end_ns: int = -1
     wait_ns: int = -1
+    aside: bool = False  # waited for in a side stream
     fail_ns: int = -1
     verdict: Verdict | None = None
 
@@ -83,7 +84,7 @@ class OpState:
             phase=op.phase,
             site=op.site,
             issue_ns=op.issue_ns,
-            wait_ns=self.wait_ns,
+            wait_ns=-1 if finished and self.aside else self.wait_ns,
             start_ns=self.start_ns if finished else -1,
             end_ns=self.end_ns if finished else self.fail_ns,
             status="ok" if finished else failed[self.verdict.kind] if self.verdict else "pending",
@@ -114,7 +115,7 @@ class ThreadState:
     rank: int
     name: str
     status: str = RUNNING
-    waiting: OpState | wire.StoreCall | None = None
+    waiting: OpState | wire.StoreCall | wire.Sleep | None = None
     polling: bool = False
     clock_ns: int = 0
     num_events: int = 0
@@ -146,7 +147,7 @@ class ThreadState:
             status="timeout",
         )
 
-    def block(self, waiting: OpState | wire.StoreCall, now_ns: int, *, polling: bool = False) -> None:
+    def block(self, waiting: OpState | wire.StoreCall | wire.Sleep, now_ns: int, *, polling: bool = False) -> None:
         self.advance(now_ns)
         self.status, self.waiting, self.polling = BLOCKED, waiting, polling
 

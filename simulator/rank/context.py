@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import signal
 import socket
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from simulator import wire
 from simulator.cluster import to_ns
@@ -16,6 +19,7 @@ from simulator.rank import threads
 from simulator.rank.link import Link
 from simulator.rank.points import Points
 from simulator.rank.sites import call_site
+from simulator.rank.streams import Stream
 
 if TYPE_CHECKING:
     from simulator.rank.work import RankWork
@@ -35,6 +39,8 @@ class Context:
         cpu_limit_s: float,
         healing: dict[str, int],
         ranks_per_node: int,
+        jitter: float = 0.0,
+        jitter_seed: str = "",
     ) -> None:
         self.rank, self.faults, self.timeout_ns, self.reduction = rank, faults, timeout_ns, reduction
         self.link = Link(sock, self._on_reply)
@@ -52,6 +58,9 @@ class Context:
         self._order: wire.Die | None = None
         self._was_stopped = False
         self.points = Points(self, faults, healing=healing, ranks_per_node=ranks_per_node)
+        self._may_be_slow = any(fault.kind == "slow" for fault in faults)
+        self._jitter, self._jitter_seed = jitter, jitter_seed
+        self.charging: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
 
     @property
     def thread(self) -> threads.RankThread:
@@ -73,7 +82,8 @@ class Context:
 
     def block(self, work: RankWork) -> None:
         """Wait until `work` may run or has failed."""
-        self.link.send(wire.Block(self.thread.name, work.number, self.now_ns))
+        me = self.thread
+        self.link.send(wire.Block(me.name, work.number, me.now_ns, me.is_aside))
         self._wait(lambda: work.is_decided)
         self.rearm()
 
@@ -143,15 +153,69 @@ class Context:
         """Charge virtual compute time, stretched by the slow faults that act now."""
         if not seconds >= 0:
             raise UsageError(f"compute({seconds!r}): virtual time only moves forward, give 0 or more seconds")
-        me, duration = self.thread, to_ns(seconds * self._slow_factor())
-        start, me.now_ns = me.now_ns, me.now_ns + duration
-        if duration:
-            self.note("compute", start)
+        if duration := to_ns(seconds):
+            self.charge(duration)
+
+    def charge(self, duration_ns: int, launch_ns: int = 0, flops: int = 0) -> None:
+        """Put work on the current stream: it begins when the host has launched it and the stream is free."""
+        me = self.thread
+        if self._may_be_slow:
+            factor = self._slow_factor()
+            duration_ns, launch_ns = round(duration_ns * factor), round(launch_ns * factor)
+        if self._jitter:
+            chance = me.chance or random.Random(f"{self._jitter_seed}:{me.name}")
+            me.chance = chance
+            duration_ns = round(duration_ns * chance.lognormvariate(0.0, self._jitter))
+        me.host_ns += launch_ns
+        start = me.now_ns
+        me.stream.ready_ns = start + duration_ns
+        self._tell_of_compute(me, start, flops)
+
+    def _tell_of_compute(self, me: threads.RankThread, start_ns: int, flops: int) -> None:
+        """Lengthen the thread's stretch of compute, or begin one."""
+        stream, stretch = me.stream, self.link.stretches.get(me.name)
+        if stretch is not None:
+            if (stretch.stream, stretch.step, stretch.phase) == (stream.name, me.step, self.phase):
+                stretch.end_ns = stream.ready_ns
+                stretch.flops += flops
+                return
+            self.link.close_stretch(me.name)
+        self.link.stretches[me.name] = wire.Note(
+            me.name, "compute", start_ns, stream.ready_ns, me.step, self.phase, call_site(), "", stream.name, flops
+        )
+
+    def on_stall(self, stream: Stream, until_ns: int) -> None:
+        """A stream is about to wait for another one: the compute stream's waits are told, they are exposed time."""
+        me = self.thread
+        self.link.close_stretch(me.name)
+        if stream is me.default_stream and until_ns > (start := max(me.host_ns, stream.ready_ns)):
+            self.link.note(
+                wire.Note(me.name, "stream_wait", start, until_ns, me.step, self.phase, call_site(), stream=stream.name)
+            )
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep in virtual time; whatever happens earlier happens first."""
+        me = self._ask()
+        began = me.now_ns
+        self.link.send(wire.Sleep(me.name, began + to_ns(seconds), began))
+        self._wait(lambda: me.answer is not None)
+        self._take_answer(me)
+        self.note("sleep", began)
 
     def note(self, op: str, start_ns: int, detail: str = "") -> None:
         """Tell of something local that lasted from `start_ns` until now."""
         me = self.thread
         self.link.note(wire.Note(me.name, op, start_ns, me.now_ns, me.step, self.phase, call_site(), detail))
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """Operators in here belong to the simulator: they cost the rank nothing."""
+        me = self.thread
+        before, me.is_ours = me.is_ours, True
+        try:
+            yield
+        finally:
+            me.is_ours = before
 
     def _slow_factor(self) -> float:
         factor = 1.0

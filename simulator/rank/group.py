@@ -97,7 +97,7 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
     for fault in faults:
         if targets := corruption.touched(fault, method, args, kwargs, group.rank()):
             launch = corruption.corrupted(launch, fault, targets, result)
-    work = RankWork(ctx.next_work(), launch, result)
+    work = RankWork(ctx.next_work(), launch, result, holds_host=spec.op.endswith("barrier"))
     ctx.works[work.number] = work
     peer = _peer(method, args, kwargs, ranks)
     slow, cut, heals_ns = ctx.points.on_the_wire((ctx.rank, peer) if is_p2p else ranks)

@@ -26,29 +26,33 @@ class Link:
         self._condition.__dict__["is_ours"] = True  # not a wait of user code: see simulator.rank.threads
         self._reading = False
         self.buffer: list[wire.Record] = []
+        #: By thread: the compute since its last record, still growing. A thread's records are in its program order,
+        #: whatever the other threads do meanwhile.
+        self.stretches: dict[str | None, wire.Note] = {}
 
     def note(self, record: wire.Record) -> None:
-        """Buffer a record until the next `send`. Adjacent compute notes of one step become one."""
+        """Buffer a record until the next `send`."""
         with self._condition:
             self._append(record)
 
+    def close_stretch(self, thread: str) -> None:
+        """The thread's stretch of compute has ended."""
+        with self._condition:
+            if stretch := self.stretches.pop(thread, None):
+                self.buffer.append(stretch)
+
     def _append(self, record: wire.Record) -> None:
-        last = self.buffer[-1] if self.buffer else None
-        if (
-            isinstance(record, wire.Note)
-            and isinstance(last, wire.Note)
-            and record.op == last.op == "compute"
-            and (record.thread, record.start_ns, record.step) == (last.thread, last.end_ns, last.step)
-            and record.phase == last.phase
-        ):
-            last.end_ns = record.end_ns
-        else:
-            self.buffer.append(record)
+        thread = "0" if isinstance(record, wire.Leave) else getattr(record, "thread", None)
+        if stretch := self.stretches.pop(thread, None):
+            self.buffer.append(stretch)
+        self.buffer.append(record)
 
     def send(self, *records: wire.Record) -> None:
         """Send what is buffered and these records, without waiting for an answer."""
         with self._condition:
-            frame = wire.frame([*self.buffer, *records])
+            for record in records:
+                self._append(record)
+            frame = wire.frame(self.buffer)
             self.buffer.clear()
             try:
                 self._sock.sendall(frame)

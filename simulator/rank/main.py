@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import functools
 import json
 import os
 import pickle
@@ -18,6 +19,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from simulator import values, wire
+from simulator.cluster import Gpu
 from simulator.faults import Fault
 from simulator.rank import context, sites, stdio, threads
 from simulator.start import Start, receive_start
@@ -40,8 +42,10 @@ def live(sock: socket.socket) -> NoReturn:
     stream = stdio.redirect(ctx)
     ctx.rearm()
     try:
-        keep = _initialise(start)  # noqa: F841 - the default group must outlive user code, see group.initialise
-        result = values.encode(_call(start.payload))
+        keep = _initialise(start, ctx)  # noqa: F841 - the default group must outlive user code, see group.initialise
+        with ctx.charging():
+            result = _call(start.payload)
+        result = values.encode(result)
     except BaseException as error:
         stream.close_line()
         ctx.leave(_failed(ctx, error))
@@ -82,13 +86,15 @@ def _make_context(start: Start, sock: socket.socket) -> context.Context:
         cpu_limit_s=start.cpu_limit_s,
         healing=start.healing,
         ranks_per_node=start.ranks_per_node,
+        jitter=start.jitter,
+        jitter_seed=f"{start.seed}:{start.rank}",
     )
     context.current = ctx
     signal.signal(signal.SIGPROF, _out_of_budget)
     return ctx
 
 
-def _initialise(start: Start) -> Any:
+def _initialise(start: Start, ctx: context.Context) -> Any:
     """Seeds, one thread, the process group."""
     import multiprocessing
 
@@ -98,7 +104,7 @@ def _initialise(start: Start) -> Any:
     from torch._C._distributed_c10d import set_debug_level_from_env
     from torch.optim import optimizer
 
-    from simulator.rank import group, phases, store, work
+    from simulator.rank import charge, clocks, group, phases, store, streams, threads, work
 
     faulthandler.enable(file=os.fdopen(os.dup(2), "w"))
     hidden = tuple(
@@ -117,6 +123,12 @@ def _initialise(start: Start) -> Any:
     work.patch_future_wait()
     threads.install()
     phases.install()
+    streams.install(threads.current, ctx.on_stall)
+    if start.gpu is not None:
+        charge.optimizers_as_on_a_gpu()
+        ctx.charging = functools.partial(charge.Charging, ctx, msgspec.convert(start.gpu, Gpu), None)
+    if start.clocks == "virtual":
+        clocks.install()
     optimizer.register_optimizer_step_post_hook(_count_step)
     return group.initialise(store.RunStore(), start.rank, start.world_size, start.timeout_s)
 

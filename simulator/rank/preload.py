@@ -10,6 +10,8 @@ import torch
 import torch.distributed
 import torch.nn
 
+import simulator.rank.charge
+import simulator.rank.clocks
 import simulator.rank.group
 import simulator.rank.main
 import simulator.rank.store

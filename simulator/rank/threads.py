@@ -19,10 +19,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as pool
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 from simulator import wire
 from simulator.rank import context
+from simulator.rank.streams import COMPUTE, Stream
 
 _SERVICES = ("concurrent.futures", "multiprocessing", "torch.utils.data", "tqdm")
 
@@ -34,14 +36,30 @@ class RankThread:
     """
 
     name: str
-    now_ns: int = 0
+    host_ns: int = 0
     step: int = -1
     num_issued: int = 0
     num_children: int = 0
     answer: wire.Answer | None = None
     is_idle: bool = False
     has_ended: bool = False
+    chance: Random | None = None  # of its operator times
+    is_ours: bool = False  # the operators that run now are the simulator's own
     joiners: list[RankThread] = field(default_factory=list)
+    stream: Stream = field(default_factory=lambda: Stream(name=COMPUTE))  # the current one
+
+    def __post_init__(self) -> None:
+        self.default_stream = self.stream
+
+    @property
+    def now_ns(self) -> int:
+        """Where the thread is: what it launches next begins here."""
+        return max(self.host_ns, self.stream.ready_ns)
+
+    @property
+    def is_aside(self) -> bool:
+        """It is in a side stream: waiting there holds up neither its compute nor the host."""
+        return self.stream is not self.default_stream
 
     def fork(self) -> RankThread:
         self.num_children += 1
@@ -52,7 +70,12 @@ class RankThread:
         return self.num_issued - 1
 
     def advance(self, now_ns: int) -> None:
-        self.now_ns = max(self.now_ns, now_ns)
+        """The host waits until then."""
+        self.host_ns = max(self.host_ns, now_ns)
+
+    def stall(self, until_ns: int) -> None:
+        """What its stream does next comes after that."""
+        self.stream.ready_ns = max(self.stream.ready_ns, until_ns)
 
 
 class _Current(threading.local):
@@ -68,7 +91,8 @@ def current() -> RankThread:
     return _current.thread or MAIN
 
 
-def _registered() -> RankThread | None:
+def registered() -> RankThread | None:
+    """The registered thread that runs this code, or None for threads that the run does not know."""
     if context.current is None:
         return None
     return MAIN if threading.current_thread() is threading.main_thread() else _current.thread
@@ -112,7 +136,7 @@ def _patch_thread() -> None:
     start, join = threading.Thread.start, threading.Thread.join
 
     def patched_start(self: threading.Thread) -> None:
-        parent = _registered()
+        parent = registered()
         if parent is not None and not _is_service(sys._getframe(1).f_globals.get("__name__", "")):
             child = parent.fork()
             begin(child)
@@ -121,7 +145,7 @@ def _patch_thread() -> None:
         start(self)
 
     def patched_join(self: threading.Thread, timeout: float | None = None) -> None:
-        me, child = _registered(), self.__dict__.get("_rank_thread")
+        me, child = registered(), self.__dict__.get("_rank_thread")
         if me is None or child is None:
             return join(self, timeout)
         if timeout is None and not child.has_ended:
@@ -141,7 +165,8 @@ def _registered_run(child: RankThread, run: Callable[[], None]) -> Callable[[], 
     def registered_run() -> None:
         _current.thread = child
         try:
-            run()
+            with context.get().charging():
+                run()
         finally:
             end(child)
 
@@ -163,7 +188,7 @@ def _patch_condition() -> None:
     def patched_wait(self: threading.Condition, timeout: float | None = None) -> bool:
         if getattr(self, "is_ours", False) or context.current is None:
             return wait(self, timeout)
-        waiter = _Waiter(_registered() if timeout is None else None)
+        waiter = _Waiter(registered() if timeout is None else None)
         waiters: deque[_Waiter] = self.__dict__.setdefault("_rank_waiters", deque())
         waiters.append(waiter)  # in the order of Condition's own queue: both under its lock
         if waiter.thread is not None:
@@ -205,7 +230,7 @@ def _patch_futures() -> None:
             try:
                 return method(self, timeout)
             finally:
-                if thread := _registered():
+                if thread := registered():
                     thread.advance(self.__dict__.get("_resolved_ns", 0))
 
         return read
@@ -246,7 +271,7 @@ def _patch_pool() -> None:
     submit, run = ThreadPoolExecutor.submit, pool._WorkItem.run
 
     def patched_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        parent = _registered()
+        parent = registered()
         if parent is None:
             return submit(self, fn, *args, **kwargs)
         tasks = self.__dict__.setdefault("_rank_pool", _Pool(self._max_workers))
@@ -260,7 +285,8 @@ def _patch_pool() -> None:
             return run(self, *args)
         _current.thread = task.thread
         try:
-            run(self, *args)  # resolves the future: whoever waits for it runs before the task ends
+            with context.get().charging():
+                run(self, *args)  # resolves the future: whoever waits for it runs before the task ends
         finally:
             task.tasks.finish(task.thread)
             _current.thread = None

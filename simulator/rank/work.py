@@ -22,8 +22,11 @@ Launch = Callable[[int], Callable[[], object]]
 class RankWork(Work):
     """What `async_op=True` returns, and what DDP's C++ reducer holds."""
 
-    def __init__(self, number: int, launch: Launch, outputs: list[torch.Tensor]) -> None:
+    def __init__(
+        self, number: int, launch: Launch, outputs: list[torch.Tensor], *, holds_host: bool = False
+    ) -> None:
         super().__init__()
+        self._holds_host = holds_host  # a barrier: not only the stream waits
         self.number, self._launch, self._outputs = number, launch, outputs
         self._finish: Callable[[], object] | None = None
         self._future: torch.futures.Future[Any] | None = None
@@ -40,7 +43,8 @@ class RankWork(Work):
     def launch(self, end_ns: int, source: int) -> None:
         self._source, self._end_ns = source, end_ns
         try:
-            self._finish = self._launch(source)
+            with context.get().ours():
+                self._finish = self._launch(source)
         except Exception as error:  # gloo refuses the arguments: raised where the work is waited for
             self._error = error
 
@@ -52,7 +56,7 @@ class RankWork(Work):
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         ctx = context.get()
         if self._error is None and self.is_decided:
-            ctx.link.note(wire.Waited(ctx.thread.name, self.number, ctx.now_ns))
+            ctx.link.note(wire.Waited(ctx.thread.name, self.number, ctx.now_ns, ctx.thread.is_aside))
         elif self._error is None:
             ctx.block(self)
         self.complete()
@@ -63,13 +67,16 @@ class RankWork(Work):
         ctx = context.get()
         ctx.works.pop(self.number, None)
         ctx.futures.pop(self.number, None)
-        ctx.thread.advance(max(self._end_ns, self._fail_ns))
+        ctx.thread.stall(max(self._end_ns, self._fail_ns))
+        if self._holds_host or self._error is not None:
+            ctx.thread.advance(ctx.now_ns)
         if self._error is not None:
             if self._future is not None and not self._future.done():
                 self._future.set_exception(self._error)
             raise type(self._error)(*self._error.args)
         if self._finish is not None and not self.is_done:
-            self._finish()
+            with ctx.ours():
+                self._finish()
             self._launch = self._finish = None  # type: ignore[assignment]  # let go of the tensors
         self.is_done = True
         if self._future is not None and not self._future.done():

@@ -18,10 +18,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         thread: "0" for the main thread, "0.1" for the first one that it started, ...
         step: training step (`simulator.steps`, else finished optimizer steps), -1 before the first.
         group: name of the process group, "" for local events.
-        stream: "compute", or "comm:<group>".
+        stream: "compute", "stream:1" (the first side stream), ..., or "comm:<group>".
         seq: the k-th collective of its group on this rank, -1 for point to point and local events.
         work: number of the operation in its thread, -1 for local events.
-        op: torch's name (all_reduce, send, ...), or compute, step, rendezvous, exit, or the kind of a fault that acts.
+        op: torch's name (all_reduce, send, ...), or compute, stream_wait (the compute stream waits for another one),
+            sleep, step, rendezvous, exit, or the kind of a fault that acts.
         reduce: reduce op (SUM, AVG, ...) or "".
         peer: global rank of the other side, or the root; -1 for none.
         bytes: payload as nccl-tests counts it: the whole vector that the collective works on (all_gather: the gathered
@@ -31,6 +32,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         site: where it was called, "file:line" or "In[3]:line"; not part of the digest.
         status: ok, timeout, mismatch, lost, skipped, pending (issued, never finished); for exit: done, error, killed,
             stopped, hung, ...
+        flops: floating-point operations of the operators in a stretch of compute.
+        live_bytes: tensor memory of the rank at the end of the event, -1 where it is not followed.
         detail: free text of local events.
     """
 
@@ -57,6 +60,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     shapes: tuple[tuple[int, ...], ...] = ()
     dtype: str = ""
+    flops: int = 0
     live_bytes: int = -1
     site: str = ""
     detail: str = ""

@@ -4,6 +4,7 @@ import pytest
 
 import simulator
 from tests.simulator import programs
+from tests.simulator.layers import EASY
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,7 @@ def test_threads_are_deterministic(program, result):
 
 
 def test_a_thread_has_its_own_clock_and_join_merges_it():
-    run = simulator.run(programs.works_in_a_thread, 3, cluster="a100-80gb", echo=False)
+    run = simulator.run(programs.works_in_a_thread, 3, cluster=EASY, echo=False)
     (helper,) = [e for e in run.trace.of_rank(0) if e.thread == "0.1" and e.op == "all_reduce"]
     main = [e for e in run.trace.of_rank(0) if e.thread == "0" and e.op == "all_reduce"]
     assert helper.issue_ns == 5_000_000

@@ -1,12 +1,9 @@
 """Virtual time by hand: compute, the alpha-beta model, waiting."""
 
 import simulator
-from simulator.cluster import Cluster, Link
+from simulator.cluster import Cluster
 from tests.simulator import programs
-
-#: One microsecond a step, one byte a nanosecond: sums that can be done in the head.
-EASY = Cluster("easy", 8, intra=Link(1.0, 1.0), inter=Link(10.0, 0.1))
-
+from tests.simulator.layers import EASY
 
 def test_all_reduce_costs_the_ring_formula():
     run = simulator.run(programs.all_reduce_rank, 4, cluster=EASY, echo=False)
@@ -16,7 +13,7 @@ def test_all_reduce_costs_the_ring_formula():
 
 
 def test_groups_across_nodes_use_the_slower_link():
-    two_nodes = Cluster("two nodes", 2, intra=EASY.intra, inter=EASY.inter)
+    two_nodes = Cluster("two nodes", 2, intra=EASY.intra, inter=EASY.inter, gpu=None)
     run = simulator.run(programs.all_reduce_rank, 4, cluster=two_nodes, echo=False)
     assert run.trace.end_ns == 6 * 10_000 + 18 * 10
 
