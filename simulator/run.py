@@ -89,7 +89,8 @@ class Run:
             ranks += f", {restarts} restart{'s' if restarts > 1 else ''}"
         return (
             f"{ranks}: real processes and gloo collectives (torch {h['torch']}); time is virtual, "
-            f"as on a cluster of {h['cluster']}{_clocks_in_words(h.get('rank_clocks'))}; seed {h['seed']}, {plan}, {h['reduction']} reduction; "
+            f"as on a cluster of {h['cluster']}{_clocks_in_words(h.get('rank_clocks'))}; "
+            f"seed {h['seed']}, {plan}, {h['reduction']} reduction; "
             f"trace digest {self.trace.digest[:12]}"
         )
 
@@ -166,7 +167,8 @@ def run(
     _check(fn, world_size, rank_args, reduction)
     _check_restarts(restarts, policy)
     if clocks not in CLOCKS or not 0 <= jitter < 1:
-        raise UsageError(f"clocks must be {' or '.join(CLOCKS)} and jitter from 0 to below 1, got {clocks!r}, {jitter!r}")
+        words = f"got clocks={clocks!r}, jitter={jitter!r}"
+        raise UsageError(f"clocks must be {' or '.join(CLOCKS)} and jitter from 0 to below 1; {words}")
     plan.check_ranks(world_size)
     machine = get_cluster(cluster)
     settings = {

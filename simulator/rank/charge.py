@@ -24,8 +24,11 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _COPIES = ("embedding", "index_select", "gather", "index", "select_copy", "slice_copy", "cat", "stack")
 _OVERWRITES = ("copy_", "zero_", "fill_", "normal_", "uniform_", "_foreach_copy_", "_foreach_zero_", "bernoulli_")
 _FREE = frozenset(
-    "alias detach lift_fresh lift set_ resize_ _unsafe_view _reshape_alias is_same_size record_stream empty_like "
-    "new_empty empty_strided empty new_empty_strided sym_size sym_stride sym_numel is_pinned _version".split()
+    (
+        *("alias", "detach", "lift", "lift_fresh", "set_", "resize_", "_unsafe_view", "_reshape_alias"),
+        *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "record_stream"),
+        *("is_same_size", "sym_size", "sym_stride", "sym_numel", "is_pinned", "_version"),
+    )
 )
 _READS = frozenset(("_local_scalar_dense", "equal", "is_nonzero", "nonzero", "allclose"))
 _CHARGED_NAMESPACES = ("aten", "fsdp", "torchvision", "prims")

@@ -76,7 +76,7 @@ def _make_context(start: Start, sock: socket.socket) -> context.Context:
     }
     os.environ.update({name: str(value) for name, value in names.items()})
     faults = tuple(msgspec.convert(fault, Fault) for fault in start.faults)
-    threads.MAIN.now_ns = start.start_ns
+    threads.MAIN.host_ns = start.start_ns
     ctx = context.Context(
         start.rank,
         sock,

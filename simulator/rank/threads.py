@@ -18,64 +18,14 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import thread as pool
-from dataclasses import dataclass, field
-from random import Random
+from dataclasses import dataclass
 from typing import Any
 
 from simulator import wire
 from simulator.rank import context
-from simulator.rank.streams import COMPUTE, Stream
+from simulator.rank.clock import RankThread
 
 _SERVICES = ("concurrent.futures", "multiprocessing", "torch.utils.data", "tqdm")
-
-
-@dataclass(eq=False)
-class RankThread:
-    """One registered thread, or one task of a thread pool. `name`: "0" for the main thread, "0.1" for its first
-    child.
-    """
-
-    name: str
-    host_ns: int = 0
-    step: int = -1
-    num_issued: int = 0
-    num_children: int = 0
-    answer: wire.Answer | None = None
-    is_idle: bool = False
-    has_ended: bool = False
-    chance: Random | None = None  # of its operator times
-    is_ours: bool = False  # the operators that run now are the simulator's own
-    joiners: list[RankThread] = field(default_factory=list)
-    stream: Stream = field(default_factory=lambda: Stream(name=COMPUTE))  # the current one
-
-    def __post_init__(self) -> None:
-        self.default_stream = self.stream
-
-    @property
-    def now_ns(self) -> int:
-        """Where the thread is: what it launches next begins here."""
-        return max(self.host_ns, self.stream.ready_ns)
-
-    @property
-    def is_aside(self) -> bool:
-        """It is in a side stream: waiting there holds up neither its compute nor the host."""
-        return self.stream is not self.default_stream
-
-    def fork(self) -> RankThread:
-        self.num_children += 1
-        return RankThread(f"{self.name}.{self.num_children}", self.now_ns, self.step)
-
-    def next_number(self) -> int:
-        self.num_issued += 1
-        return self.num_issued - 1
-
-    def advance(self, now_ns: int) -> None:
-        """The host waits until then."""
-        self.host_ns = max(self.host_ns, now_ns)
-
-    def stall(self, until_ns: int) -> None:
-        """What its stream does next comes after that."""
-        self.stream.ready_ns = max(self.stream.ready_ns, until_ns)
 
 
 class _Current(threading.local):

@@ -5,6 +5,7 @@ from simulator.cluster import Cluster
 from tests.simulator import programs
 from tests.simulator.layers import EASY
 
+
 def test_all_reduce_costs_the_ring_formula():
     run = simulator.run(programs.all_reduce_rank, 4, cluster=EASY, echo=False)
     (event,) = [e for e in run.trace.of_rank(0) if e.op == "all_reduce"]
