@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from simulator.call import REDUCTIONS
 from simulator.cluster import PRESETS
 from simulator.errors import SimulatorError, UsageError
-from simulator.run import REDUCTIONS, Run
+from simulator.run import Run
 from simulator.trace import Trace
 
 if TYPE_CHECKING:

@@ -11,12 +11,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from simulator import launch
+from simulator.call import MAX_WORLD_SIZE, call_in_words, check_call, check_restarts, clocks_in_words
 from simulator.cluster import Cluster, get_cluster, to_ns
 from simulator.elastic.agent import Agent, lost, whole_outcome
 from simulator.elastic.incarnation import Incarnation, Setup, launcher
 from simulator.elastic.policy import Policy
-from simulator.elastic.policy import check as check_policy
 from simulator.errors import OUTCOME_ERRORS, UsageError
 from simulator.faults import FaultPlan
 from simulator.outcome import COMPLETED, Outcome
@@ -25,10 +27,6 @@ from simulator.trace import Trace
 
 if TYPE_CHECKING:
     from simulator.show.timeline import Timeline
-
-MAX_WORLD_SIZE = 64
-CLOCKS = ("virtual", "real")
-REDUCTIONS = ("stock", "rank_order")
 
 
 @dataclass
@@ -89,7 +87,7 @@ class Run:
             ranks += f", {restarts} restart{'s' if restarts > 1 else ''}"
         return (
             f"{ranks}: real processes and gloo collectives (torch {h['torch']}); time is virtual, "
-            f"as on a cluster of {h['cluster']}{_clocks_in_words(h.get('rank_clocks'))}; "
+            f"as on a cluster of {h['cluster']}{clocks_in_words(h.get('rank_clocks'))}; "
             f"seed {h['seed']}, {plan}, {h['reduction']} reduction; "
             f"trace digest {self.trace.digest[:12]}"
         )
@@ -164,11 +162,8 @@ def run(
         FaultPlanError: a plan that cannot be read or names a rank that is not there.
     """
     plan = FaultPlan.of(faults)
-    _check(fn, world_size, rank_args, reduction)
-    _check_restarts(restarts, policy)
-    if clocks not in CLOCKS or not 0 <= jitter < 1:
-        words = f"got clocks={clocks!r}, jitter={jitter!r}"
-        raise UsageError(f"clocks must be {' or '.join(CLOCKS)} and jitter from 0 to below 1; {words}")
+    check_call(fn, world_size, rank_args, reduction=reduction, clocks=clocks, jitter=jitter)
+    check_restarts(restarts, policy)
     plan.check_ranks(world_size)
     machine = get_cluster(cluster)
     settings = {
@@ -197,11 +192,16 @@ def run(
         ranks_per_node=machine.gpus_per_node,
         max_restarts=restarts,
         clocks=clocks,
-        gpu=msgspec.to_builtins(machine.gpu),
+        gpu=None if machine.gpu.is_free else msgspec.to_builtins(machine.gpu),
         jitter=jitter,
     )
     setup = Setup(
-        machine, cpu_limit_s, echo, restarts > 0, settings, f"replay: {replay or _call(fn, args, settings, policy)}"
+        machine,
+        cpu_limit_s,
+        echo,
+        restarts > 0,
+        settings,
+        f"replay: {replay or call_in_words(fn, args, settings, policy)}",
     )
     agent = Agent(
         launcher(setup, common, fn, args, rank_args),
@@ -217,26 +217,6 @@ def run(
     if echo:
         _echo(result)
     return result
-
-
-def _check(fn: Any, world_size: Any, rank_args: Sequence[Any] | None, reduction: str) -> None:
-    if not callable(fn):
-        raise UsageError(
-            f"run needs a function as its first argument, got {type(fn).__name__}: "
-            "write run(train), without the parentheses"
-        )
-    if isinstance(world_size, bool) or not isinstance(world_size, int) or not 1 <= world_size <= MAX_WORLD_SIZE:
-        raise UsageError(f"world_size must be a whole number from 1 to {MAX_WORLD_SIZE}, got {world_size!r}")
-    if rank_args is not None and len(rank_args) != world_size:
-        raise UsageError(f"rank_args needs one tuple for each of the {world_size} ranks, got {len(rank_args)}")
-    if reduction not in REDUCTIONS:
-        raise UsageError(f"unknown reduction {reduction!r}: use {' or '.join(REDUCTIONS)}")
-
-
-def _check_restarts(restarts: Any, policy: Any) -> None:
-    if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
-        raise UsageError(f"restarts must be a whole number of 0 or more, got {restarts!r}")
-    check_policy(policy)
 
 
 def _say_nothing(_: str) -> None:
@@ -263,35 +243,6 @@ def _make_run(agent: Agent, plan: FaultPlan, settings: dict[str, Any]) -> Run:
         {rank: data.decode(errors="replace") for rank, data in raw.items()},
         tuple(parts),
     )
-
-
-def _clocks_in_words(clocks: str | None) -> str:
-    if clocks == "real":
-        return " (the ranks' own clocks are real)"
-    return " (so are time.time, perf_counter and sleep in the ranks; time.monotonic is real)"
-
-
-def _call(fn: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any], policy: Policy) -> str:
-    """The call of `run`, as one would type it."""
-    words = [getattr(fn, "__name__", "fn"), f"world_size={settings['world_size']}", f"seed={settings['seed']}"]
-    if args:
-        words.append(f"args=({', '.join(map(_short, args))},)")
-    if settings["faults"]:
-        words.append(f"faults={settings['faults']!r}")
-    if settings.get("restarts"):
-        words.append(f"restarts={settings['restarts']}")
-        words += [f"policy={policy!r}" if isinstance(policy, str) else f"policy={_short(policy)}"] * (
-            policy != "restart"
-        )
-    if settings["reduction"] != "stock":
-        words.append(f"reduction={settings['reduction']!r}")
-    return f"simulator.run({', '.join(words)})"
-
-
-def _short(value: Any) -> str:
-    """An argument as one would type it: functions by name, long values cut."""
-    text = getattr(value, "__name__", None) or repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _echo(result: Run) -> None:

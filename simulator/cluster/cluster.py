@@ -35,7 +35,7 @@ class Cluster:
     intra: Link
     inter: Link
     failure_detection_s: float = 0.1
-    gpu: Gpu | None = A100_80GB  # None: operators cost nothing, only `simulator.compute` does
+    gpu: Gpu = A100_80GB
     intra_fabric: Fabric | None = None
     inter_fabric: Fabric | None = None
     restart_delay_s: float = 10.0

@@ -26,6 +26,11 @@ class Gpu:
     achievable_compute_fraction: float = 0.87
     achievable_bandwidth_fraction: float = 0.85
 
+    @property
+    def is_free(self) -> bool:
+        """Operators cost nothing: only `simulator.compute` moves the clock."""
+        return self == NO_GPU
+
     def operator_ns(self, flops: float, num_bytes: float, dtype: str = "float32") -> int:
         """Nanoseconds of one operator: launch overhead plus the longer of computing and moving bytes.
 
@@ -48,3 +53,6 @@ A100_80GB = Gpu("A100-SXM4-80GB", _A100_FLOPS, memory_bandwidth_gbytes_per_s=203
 A100_40GB = Gpu("A100-SXM4-40GB", _A100_FLOPS, memory_bandwidth_gbytes_per_s=1555, memory_gib=39.39)
 H100 = Gpu("H100-SXM5-80GB", _H100_FLOPS, 3350, 79.1, achievable_compute_fraction=0.8)
 H200 = Gpu("H200-SXM-141GB", _H100_FLOPS, 4800, 139.8, achievable_compute_fraction=0.8)
+
+#: For sums that are done by hand: nothing but `simulator.compute` and communication takes time.
+NO_GPU = Gpu("no GPU", {"float32": float("inf")}, float("inf"), float("inf"), launch_overhead_us=0.0)

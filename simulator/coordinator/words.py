@@ -92,6 +92,8 @@ def waiting_text(thread: ThreadState) -> str:
     assert waiting is not None
     if isinstance(waiting, OpState):
         return f"{waiting.label}{_at(waiting.op.site)}"
+    if isinstance(waiting, wire.Sleep):
+        return f"time.sleep, until {waiting.until_ns / 1e9:,g} virtual seconds"
     return f"the rendezvous of a process group (store {waiting.call}){_at(waiting.site)}"
 
 

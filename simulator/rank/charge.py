@@ -45,11 +45,11 @@ def optimizers_as_on_a_gpu() -> None:
         module._get_foreach_kernels_supported_devices = lambda devices=devices: [*devices(), "cpu"]
 
 
-class Charging(TorchDispatchMode):
+class Charging(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Pushed once in every registered thread of a rank. `ctx.charge(ns, launch_ns, ...)` moves the clock."""
 
     def __init__(self, ctx: Context, gpu: Gpu, after: Callable[[Any, Any, Any], None] | None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.ctx, self.after = ctx, after
         self.launch_ns = round(gpu.launch_overhead_us * 1e3)
         self.cost = _Costs(gpu, self.launch_ns)
@@ -124,9 +124,9 @@ def _flops(func: Any, args: Any, kwargs: Any, out: Any) -> int:
     """
     name = func._schema.name
     if name == "aten::_scaled_dot_product_flash_attention_for_cpu":  # not in torch's registry
-        return int(sdpa_flop_count(args[0].shape, args[1].shape, args[2].shape))
+        return int(sdpa_flop_count(*(t.shape for t in args[:3])))  # type: ignore[no-untyped-call]
     if name == "aten::_scaled_dot_product_flash_attention_for_cpu_backward":
-        return int(sdpa_backward_flop_count(args[0].shape, args[1].shape, args[2].shape, args[3].shape))
+        return int(sdpa_backward_flop_count(*(t.shape for t in args[:4])))  # type: ignore[no-untyped-call]
     formula = flop_registry.get(func._overloadpacket)
     return int(formula(*args, **kwargs, out_val=out)) if formula else 0
 

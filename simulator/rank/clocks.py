@@ -22,7 +22,7 @@ def install() -> None:
     time.time_ns = _reading(time.time_ns, lambda ns: EPOCH_NS + ns)
     time.perf_counter = _reading(time.perf_counter, lambda ns: ns / 1e9)
     time.perf_counter_ns = _reading(time.perf_counter_ns, lambda ns: ns)
-    time.sleep = _sleeping(time.sleep)
+    time.sleep = _sleeping(time.sleep)  # type: ignore[assignment]
 
 
 def _reading(real: Callable[[], Any], convert: Callable[[int], Any]) -> Callable[[], Any]:

@@ -16,6 +16,7 @@ from simulator.cluster import to_ns
 from simulator.errors import UsageError
 from simulator.faults import Fault
 from simulator.rank import threads
+from simulator.rank.clock import RankThread
 from simulator.rank.link import Link
 from simulator.rank.points import Points
 from simulator.rank.sites import call_site
@@ -50,7 +51,7 @@ class Context:
         self.dies_ns = -1  # when the grace of a preemption is over
         self.works: dict[int, RankWork] = {}
         self.futures: dict[int, RankWork] = {}
-        self._asking: dict[str, threads.RankThread] = {}
+        self._asking: dict[str, RankThread] = {}
         self._last_work = 0
         self._bye = False
         self._cpu_limit_s = cpu_limit_s
@@ -63,7 +64,7 @@ class Context:
         self.charging: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
 
     @property
-    def thread(self) -> threads.RankThread:
+    def thread(self) -> RankThread:
         """The thread that runs this code."""
         return threads.current()
 
@@ -114,13 +115,13 @@ class Context:
         assert answer is not None
         return answer
 
-    def _ask(self) -> threads.RankThread:
+    def _ask(self) -> RankThread:
         me = self.thread
         me.answer = None
         self._asking[me.name] = me
         return me
 
-    def _take_answer(self, me: threads.RankThread) -> wire.Answer | None:
+    def _take_answer(self, me: RankThread) -> wire.Answer | None:
         answer, me.answer = me.answer, None
         self._asking.pop(me.name, None)
         if answer is not None:
@@ -171,7 +172,7 @@ class Context:
         me.stream.ready_ns = start + duration_ns
         self._tell_of_compute(me, start, flops)
 
-    def _tell_of_compute(self, me: threads.RankThread, start_ns: int, flops: int) -> None:
+    def _tell_of_compute(self, me: RankThread, start_ns: int, flops: int) -> None:
         """Lengthen the thread's stretch of compute, or begin one."""
         stream, stretch = me.stream, self.link.stretches.get(me.name)
         if stretch is not None:

@@ -38,7 +38,7 @@ class Stream:
         return event
 
     def query(self) -> bool:
-        return self.ready_ns <= _thread().host_ns
+        return bool(self.ready_ns <= _thread().host_ns)
 
     def synchronize(self) -> None:
         """The host waits for the stream."""
@@ -63,7 +63,7 @@ class Event:
         (stream or _thread().stream).wait_event(self)
 
     def query(self) -> bool:
-        return self.at_ns <= _thread().host_ns
+        return bool(self.at_ns <= _thread().host_ns)
 
     def synchronize(self) -> None:
         _thread().advance(self.at_ns)

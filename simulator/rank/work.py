@@ -22,9 +22,7 @@ Launch = Callable[[int], Callable[[], object]]
 class RankWork(Work):
     """What `async_op=True` returns, and what DDP's C++ reducer holds."""
 
-    def __init__(
-        self, number: int, launch: Launch, outputs: list[torch.Tensor], *, holds_host: bool = False
-    ) -> None:
+    def __init__(self, number: int, launch: Launch, outputs: list[torch.Tensor], *, holds_host: bool = False) -> None:
         super().__init__()
         self._holds_host = holds_host  # a barrier: not only the stream waits
         self.number, self._launch, self._outputs = number, launch, outputs

@@ -39,6 +39,7 @@ CLOCKS_AND_CHANCE = (
 ALLOWED = {
     ("simulator/coordinator/host.py", "time.monotonic"): "finds ranks that sleep for ever: NoProgress only",
     ("simulator/rank/main.py", "random.seed"): "gives user code the run's seed",
+    ("simulator/rank/context.py", "random.Random"): "jitter, seeded by run, rank and thread",
     ("simulator/rank/main.py", "numpy.random.seed"): "gives user code the run's seed",
 }
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import simulator
-from simulator.cluster import Cluster, Link
+from simulator.cluster import NO_GPU, Cluster, Link
 
 #: One microsecond a step, one byte a nanosecond, operators for nothing: sums that can be done in the head.
-EASY = Cluster("easy", 8, intra=Link(1.0, 1.0), inter=Link(10.0, 0.1), gpu=None)
+EASY = Cluster("easy", 8, intra=Link(1.0, 1.0), inter=Link(10.0, 0.1), gpu=NO_GPU)
 US = 1000  # nanoseconds
 
 

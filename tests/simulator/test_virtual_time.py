@@ -1,7 +1,7 @@
 """Virtual time by hand: compute, the alpha-beta model, waiting."""
 
 import simulator
-from simulator.cluster import Cluster
+from simulator.cluster import NO_GPU, Cluster
 from tests.simulator import programs
 from tests.simulator.layers import EASY
 
@@ -14,7 +14,7 @@ def test_all_reduce_costs_the_ring_formula():
 
 
 def test_groups_across_nodes_use_the_slower_link():
-    two_nodes = Cluster("two nodes", 2, intra=EASY.intra, inter=EASY.inter, gpu=None)
+    two_nodes = Cluster("two nodes", 2, intra=EASY.intra, inter=EASY.inter, gpu=NO_GPU)
     run = simulator.run(programs.all_reduce_rank, 4, cluster=two_nodes, echo=False)
     assert run.trace.end_ns == 6 * 10_000 + 18 * 10
 
