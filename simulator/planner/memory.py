@@ -1,4 +1,4 @@
-"""Bytes per GPU by kind, on the fullest GPU."""
+"""Bytes per GPU by kind, on the fullest GPU, at the fullest moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNFUSED_NORM_SAVED = 10.0
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes on one GPU. `temporary`: gathered weights, gradients of one unit, what recomputation holds for a moment."""
+    """Bytes on one GPU at its peak. `temporary`: gathered weights, whole gradients of a unit, what is recomputed."""
 
     parameters: float
     gradients: float
@@ -41,28 +41,50 @@ class Memory:
 
 
 def memory(model: Transformer, layout: Layout, constants: Constants) -> Memory:
-    """Of the fuller of the first stage (most micro-batches in flight) and the last (the logits)."""
-    ends = [_stage(model, layout, constants, first=True)]
-    if layout.pp > 1:
-        ends.append(_stage(model, layout, constants, first=False))
-    return max(ends, key=lambda stage: stage.total)
+    """At the fullest moment of the fuller of the first stage (micro-batches in flight) and the last (logits)."""
+    stages = [True, False] if layout.pp > 1 else [True]
+    moments = [moment for first in stages for moment in _moments(model, layout, constants, first=first)]
+    return max(moments, key=lambda moment: moment.total)
 
 
-def _stage(model: Transformer, layout: Layout, constants: Constants, *, first: bool) -> Memory:
+def _moments(model: Transformer, layout: Layout, constants: Constants, *, first: bool) -> list[Memory]:
+    """When the loss's backward begins; in the backward of the second last layer; when the optimizer steps.
+
+    Gradients are there all the time where a buffer holds them: between micro-batches, and under DDP and ZeRO-1, whose
+    buckets stay. Otherwise they appear as activations go.
+    """
     layers = math.ceil(model.layers / layout.pp)
     last = not first or layout.pp == 1
-    count = layers * model.layer_parameters + (model.embedding_parameters if first else 0)
+    parameters, gradients, optimizer = state_bytes(_stage_parameters(model, layout, first=first, last=last), layout)
+    one_layer = layer_saved_bytes(model, layout)
+    held = layers * one_layer * micro_batches_in_flight(layout, first=first)
+    stay = layout.zero < 2 or layout.accumulation > 1
+    finished = gradients if stay else state_bytes(model.layer_parameters / layout.tp, layout)[1]
+    everything, root, layer = _gathered_bytes(model, layout)
+    at_loss = (held, logits_bytes(model, layout) if last else 0.0, root if layout.reshard else everything)
+    in_backward = (
+        held - one_layer,
+        0.0,
+        (root + 2 * layer if layout.reshard else everything)
+        + _unsharded_gradients(model, layout)
+        + _again(model, layout),
+    )
+    kinds = ((gradients if stay else 0.0, at_loss), (finished, in_backward), (gradients, (0.0, 0.0, 0.0)))
+    factor, overhead = constants.fragmentation, constants.context_gib * GIB
+    return [
+        Memory(parameters, present, optimizer, factor * saved, factor * logits, factor * temporary, overhead)
+        for present, (saved, logits, temporary) in kinds
+    ]
+
+
+def _stage_parameters(model: Transformer, layout: Layout, *, first: bool, last: bool) -> float:
+    """On one tensor-parallel rank. A tied matrix lies on both ends of a pipeline."""
+    count = math.ceil(model.layers / layout.pp) * model.layer_parameters
+    if first:
+        count += model.embedding_parameters
     if last:
         count += model.head_parameters + (model.vocab * model.d_model if model.tied and not first else 0)
-    states = state_bytes(count / layout.tp, layout)
-    held = layers * layer_saved_bytes(model, layout) * micro_batches_in_flight(layout, first=first)
-    return Memory(
-        *states,
-        activations=constants.fragmentation * held,
-        logits=constants.fragmentation * (logits_bytes(model, layout) if last else 0.0),
-        temporary=constants.fragmentation * temporary_bytes(model, layout),
-        overhead=constants.context_gib * GIB,
-    )
+    return count / layout.tp
 
 
 def state_bytes(parameters: float, layout: Layout) -> tuple[float, float, float]:
@@ -133,23 +155,31 @@ def logits_bytes(model: Transformer, layout: Layout) -> float:
     return tokens(model, layout) * (model.vocab / layout.tp * (2 * width + 4) + last_norm)
 
 
-def temporary_bytes(model: Transformer, layout: Layout) -> float:
-    """What comes and goes: two gathered units and one unit's gradients under FSDP, one layer under recomputation."""
-    layer = model.layer_parameters / layout.tp
-    embedding = model.vocab * model.d_model / layout.tp
-    gathered = 0.0
-    if layout.zero >= 3:
-        unit = max(layer, embedding / 2)
-        everything = (model.layers / layout.pp * layer + embedding) * layout.precision.compute
-        two = 2 * unit * layout.precision.compute
-        gathered = (two if layout.reshard else everything) + unit * layout.precision.gradients
-    again = 0.0
-    if layout.recompute in ("full", "operators"):
-        plain = _whole_width_bytes(model) / (layout.tp if layout.sequence_parallel else 1)
-        again = (
-            tokens(model, layout)
-            * layout.precision.compute
-            / 2
-            * (plain + _split_width_bytes(model, "none") / layout.tp)
-        )
-    return gathered + again
+def _gathered_bytes(model: Transformer, layout: Layout) -> tuple[float, float, float]:
+    """FSDP's gathered weights: of everything, of the root (embedding and output matrix), of one layer."""
+    if layout.zero < 3:
+        return 0.0, 0.0, 0.0
+    width = layout.precision.compute / layout.tp
+    root = (model.embedding_parameters + model.head_parameters) * width
+    layer = model.layer_parameters * width
+    return root + math.ceil(model.layers / layout.pp) * layer, root, layer
+
+
+def _unsharded_gradients(model: Transformer, layout: Layout) -> float:
+    """FSDP in backward: of one layer as computed, of the layer before on the wire, and of the output matrix, whose unit
+    is complete at the end only.
+    """
+    if layout.zero < 3:
+        return 0.0
+    p = layout.precision
+    layer = model.layer_parameters * (p.compute + p.reduced)
+    return (layer + model.vocab * model.d_model * p.compute) / layout.tp
+
+
+def _again(model: Transformer, layout: Layout) -> float:
+    """What one layer saves when it is computed again."""
+    if layout.recompute not in ("full", "operators"):
+        return 0.0
+    plain = _whole_width_bytes(model) / (layout.tp if layout.sequence_parallel else 1)
+    saved = plain + _split_width_bytes(model, "none") / layout.tp
+    return tokens(model, layout) * layout.precision.compute / 2 * saved

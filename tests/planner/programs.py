@@ -14,6 +14,8 @@ from simulator.planner import Transformer
 TINY = Transformer("tiny", layers=2, d_model=32, heads=4, kv_heads=2, d_ffn=80, vocab=50, seq_len=8, gated=True)
 PLAIN = Transformer("plain", layers=4, d_model=64, heads=4, kv_heads=4, d_ffn=256, vocab=128, seq_len=32)
 
+MEDIUM = Transformer("medium", layers=6, d_model=128, heads=4, kv_heads=4, d_ffn=512, vocab=512, seq_len=128)
+
 
 class Sum(torch.autograd.Function):
     """Forward sums over the group, backward passes on."""
@@ -172,3 +174,31 @@ def pipelined(model: Transformer, micro_batch: int, accumulation: int) -> None:
         schedule.step(target=tokens, losses=[])
     else:
         schedule.step()
+
+
+def peak(model: Transformer, sharding: str, micro_batch: int) -> tuple[int, dict[str, int]]:
+    """Bytes at the peak of the second step, after the optimizer has its state, and their kinds."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    from simulator.memory.watch import watch
+
+    with watch() as ledger:
+        decoder: nn.Module = Decoder(model)
+        if sharding == "ddp":
+            decoder = nn.parallel.DistributedDataParallel(decoder, gradient_as_bucket_view=True)
+        else:
+            mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+            for layer in decoder.layers:
+                fully_shard(layer, mesh=mesh)
+            fully_shard(decoder, mesh=mesh)
+        optimizer = torch.optim.AdamW(decoder.parameters(), 1e-3, foreach=False)
+        for _ in range(2):
+            ledger.reset_peak()
+            tokens = torch.randint(model.vocab, (micro_batch, model.seq_len))
+            loss = F.cross_entropy(decoder(tokens).flatten(0, 1), tokens.flatten())
+            loss.backward()
+            del loss
+            optimizer.step()
+            optimizer.zero_grad()
+        return ledger.peak_bytes, ledger.by_kind(at_peak=True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 import simulator
 from simulator.cluster.algorithms import plain_name
 from simulator.planner import PRECISIONS, Layout
+from simulator.planner.constants import FITTED
+from simulator.planner.memory import memory
 from simulator.planner.wire import states, traffic
 from tests.planner import programs
-from tests.planner.programs import PLAIN, TINY
+from tests.planner.programs import MEDIUM, PLAIN, TINY
 
 FP32 = PRECISIONS["fp32-plain"]
 
@@ -66,3 +69,17 @@ def test_pipeline():
     run = simulator.run(programs.pipelined, 4, args=(PLAIN, 2, 6), echo=False)
     for stage in range(4):
         assert sent(run, stage) == predicted(layout, PLAIN, stage)
+
+
+@pytest.mark.parametrize(("sharding", "zero"), [("ddp", 0), ("fsdp", 3)])
+@pytest.mark.parametrize("micro_batch", [1, 4])
+def test_peak_memory(sharding: str, zero: int, micro_batch: int):
+    """Within 5 % of the ledger. With one sequence FSDP peaks in backward, with four where the loss begins its own."""
+    run = simulator.run(programs.peak, 2, args=(MEDIUM, sharding, micro_batch), echo=False)
+    layout = Layout(dp=2, zero=zero, micro_batch=micro_batch, precision=FP32)
+    nothing_beside_tensors = replace(FITTED, context_gib=0.0, fragmentation=1.0)
+    found = memory(MEDIUM, layout, nothing_beside_tensors)
+    peak, kinds = run.results[0]
+    assert found.total == pytest.approx(peak, rel=0.05)
+    assert found.parameters == kinds["parameters"]
+    assert found.optimizer == pytest.approx(kinds["optimizer_state"], rel=1e-3)
