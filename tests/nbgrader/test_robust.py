@@ -18,7 +18,7 @@ from tests.nbgrader.conftest import Lockstep
 from tests.nbgrader.dangers import dangers
 from tests.nbgrader.notebooks import CHECK, EXERCISE, LAB, SCRIPT, Notebook, cell
 
-pytestmark = [pytest.mark.nbgrader, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.nbgrader, pytest.mark.slow, pytest.mark.timeout(600)]
 
 MINE = f"# exercise: {LAB}/{EXERCISE}\ndef ring_all_reduce(tensor):\n    mine = = 1\n"
 FOUND = "mine = = 1"  # stands in the finding about the cell
