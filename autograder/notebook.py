@@ -11,7 +11,7 @@ import atexit
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -63,7 +63,9 @@ def check(exercise_id: str, *, fresh: bool = False) -> CheckView | Interrupted:
     say("checking ...")
     try:
         params = Params(kind="fresh", seed=secrets.token_hex(4)) if fresh else Params()
-        result = check_exercise(source, exercise_id, params, host=_warm_host(), progress=say, root=root)
+        elsewhere = _unmarked(course.exercise(exercise_id).defines)
+        host = _warm_host()
+        result = check_exercise(source, exercise_id, params, host=host, progress=say, root=root, elsewhere=elsewhere)
     except KeyboardInterrupt:
         return Interrupted()
     finally:
@@ -113,7 +115,9 @@ def hint_offer(root: Path, result: CheckResult) -> str:
     """One sentence that says how to get a hint, if there is one for these findings."""
     known = lab_file.load(root, result.exercise.split("/")[0]).exercise(result.exercise).hints
     if any(finding.key in known for finding in result.findings):
-        return f'Stuck? hint("{result.exercise}") asks you a question about the first finding. It costs nothing.'
+        homework = result.exercise.startswith(f"{HOMEWORK}/")
+        cost = "Its last stage costs points and asks you first." if homework else "It costs nothing."
+        return f'Stuck? hint("{result.exercise}") asks you a question about the first finding. {cost}'
     return ""
 
 
@@ -142,6 +146,12 @@ def _find_cell(root: Path, course: course_file.Course, exercise_id: str) -> tupl
                 notes = [f"Note: {note}." for note in found.notes if note.startswith(f"{exercise_id}: ")]
                 return found.cells[exercise_id], " ".join([saved, *notes])
     return None, ""
+
+
+def _unmarked(defines: Iterable[str]) -> str:
+    """The last cell of this kernel that defines one of these names without an ``# exercise:`` line; "" if none does."""
+    unmarked = (source for source in reversed(_history()) if exercise_line(source) is None)
+    return next((source for source in unmarked if names.defines(source, defines)), "")
 
 
 def _history() -> list[str]:

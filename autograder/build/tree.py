@@ -35,10 +35,10 @@ class LabSource(NamedTuple):
 
 
 def generate(root: Path, only: str = "") -> dict[str, bytes]:
-    """Every generated file, or those of one lab. SolutionMarkerError lists every problem; then nothing is returned."""
+    """Every generated file, or those of one lab and the README. SolutionMarkerError lists every problem; then nothing is returned."""
     if not (root / "solutions").is_dir():
         raise CourseFileError("there is no solutions/ here: lockstep build is for authors of the course")
-    course = course_file.load_sources(root)
+    course = course_file.load_sources(root, only)
     found: list[str] = []
     files: dict[str, bytes] = {}
     if only in ("", "start"):
@@ -47,7 +47,7 @@ def generate(root: Path, only: str = "") -> dict[str, bytes]:
     for lab in course.labs():
         if lab.exercises and only in ("", lab.id):
             files |= _lab(root, course, lab, found)
-    if (root / README).is_file() and not only:
+    if (root / README).is_file():
         files |= _readme(root, course, found)
     if found:
         raise SolutionMarkerError(found)
@@ -174,7 +174,7 @@ def nbgrader_source(root: Path, lab_id: str, out: Path) -> Path:
 
 def solution_notebook(root: Path, lab_id: str) -> bytes:
     """The reference notebook of a lab, or of ``start``."""
-    course = course_file.load_sources(root)
+    course = course_file.load_sources(root, lab_id)
     lab = None if lab_id == "start" else course.lab(lab_id)
     found: list[str] = []
     source = read_lab(root, course, lab, found)

@@ -43,7 +43,7 @@ def validate(lab: str, quick: bool) -> None:
     """Say what is missing or does not agree in LAB (default: in all): sources, starter, reference, hints, points."""
     from autograder.matrix import validate as rules
 
-    root, course = _authors("")
+    root, course = _authors(lab)
     labs = [course.lab(lab)] if lab else [found for found in course.labs() if found.exercises]
     problems = [text for found in labs for text in rules.problems(root, course, found, run=not quick, say=_say)]
     _say("")
@@ -54,13 +54,13 @@ def validate(lab: str, quick: bool) -> None:
     sys.exit(1 if problems else 0)
 
 
-def _authors(exercise: str) -> tuple[Path, Course]:
+def _authors(name: str) -> tuple[Path, Course]:
     root = course_file.find_root()
     if not (root / "solutions").is_dir():
         raise CourseFileError("there is no solutions/ here: this command is for authors of the course")
-    course = course_file.load_sources(root)
-    if exercise:
-        course.exercise(exercise)
+    course = course_file.load_sources(root, name.split("/")[0])
+    if "/" in name:
+        course.exercise(name)
     return root, course
 
 

@@ -91,9 +91,9 @@ def _mutant_problem(root: Path, mutant: Solution, result: CheckResult) -> str:
 def gaps(root: Path, course: Course, exercise: str = "") -> Iterator[str]:
     """What the matrix does not cover: too few solutions, findings that no mutant shows, solutions of no exercise."""
     known = [e.id for e in course.exercises()]
-    mutants, variants = solutions(root, "mutants"), solutions(root, "variants")
+    mutants, variants = solutions(root, "mutants", exercise), solutions(root, "variants", exercise)
     for solution in (*mutants, *variants):
-        if solution.exercise not in known and exercise in ("", solution.exercise):
+        if solution.exercise not in known:
             yield f"{solution.name}: there is no exercise {solution.exercise}"
     for exercise_id in known if not exercise else [exercise]:
         own = [m for m in mutants if m.exercise == exercise_id]

@@ -51,13 +51,16 @@ def read(path: Path, kind: Kind) -> Solution:
     if set(header) != _WANTED[kind]:
         wanted = ", ".join(sorted(_WANTED[kind]))
         raise CourseFileError(f"{kind}/{path.parent.name}/{path.name}: the header must have exactly {wanted}")
+    if path.parent.name != header["exercise"].replace("/", "_").replace("-", "_"):
+        raise CourseFileError(f"{kind}/{path.parent.name}/{path.name} is of {header['exercise']}: another folder")
     why = header.get("wrong") or header["right"]
     return Solution(kind, path, source, header["exercise"], header.get("finding", ""), header.get("hint", ""), why)
 
 
 def solutions(root: Path, kind: Kind, exercise: str = "") -> list[Solution]:
     """All mutants or variants below ``root``, of one exercise if given, by name."""
-    found = [read(path, kind) for path in sorted((root / "tests" / kind).glob("*/*.py"))]
+    folder = exercise.replace("/", "_").replace("-", "_") or "*"
+    found = [read(path, kind) for path in sorted((root / "tests" / kind).glob(f"{folder}/*.py"))]
     return [solution for solution in found if exercise in ("", solution.exercise)]
 
 

@@ -12,6 +12,7 @@ from autograder.build import tree
 from autograder.course import Course, Exercise, Lab
 from autograder.errors import LabError, SolutionMarkerError
 from autograder.grading import JobHost, check_exercise
+from autograder.hints import STAGES
 from autograder.matrix.matrix import gaps
 from autograder.matrix.solutions import reference
 from autograder.results import Params
@@ -19,6 +20,7 @@ from autograder.results import Params
 SEEDS = ("validate 1", "validate 2", "validate 3")
 LONGEST_CORE_REFERENCE = 25  # new lines of a core exercise
 FEWEST_QUESTIONS = 8  # of a lab that is ready
+_SHARED_WITH_A_HINT = 2  # lines
 _LONG_ENOUGH = 30  # characters: a shorter line of a solution may stand in a lesson by chance
 
 
@@ -63,18 +65,21 @@ def _reference_length(root: Path, exercise: Exercise) -> Iterator[str]:
 
 
 def _shown_solutions(root: Path, lab: Lab) -> Iterator[str]:
-    """Markers, reasons and lines of a solution in what students get."""
-    for path in sorted((root / "labs" / lab.id).iterdir()):
-        if path.suffix not in (".ipynb", ".json"):
-            continue
-        text = path.read_text(encoding="utf-8")
-        for marker in ("BEGIN SOLUTION", "END SOLUTION", "# stub:", "# why:"):
-            if marker in text:
-                yield f"labs/{lab.id}/{path.name} contains {marker!r}"
-        for exercise in lab.exercises:
-            for line in solution_lines(_cells(root, exercise)):
-                if len(line) >= _LONG_ENOUGH and json.dumps(line)[1:-1] in text:
-                    yield f"labs/{lab.id}/{path.name} contains a line of the solution of {exercise.id}: {line}"
+    """Markers, reasons and lines of a solution in what students get; a hint may share a line or two with one."""
+    notebook, facts = root / f"labs/{lab.id}/{lab.id}.ipynb", lab_file.load(root, lab.id)
+    text = notebook.read_text(encoding="utf-8")
+    for marker in ("BEGIN SOLUTION", "END SOLUTION", "# stub:", "# why:"):
+        if marker in text:
+            yield f"labs/{lab.id}/{notebook.name} contains {marker!r}"
+    for exercise in lab.exercises:
+        lines = {line for line in solution_lines(_cells(root, exercise)) if len(line) >= _LONG_ENOUGH}
+        for line in sorted(lines):
+            if json.dumps(line, ensure_ascii=False)[1:-1] in text:
+                yield f"labs/{lab.id}/{notebook.name} contains a line of the solution of {exercise.id}: {line}"
+        for key, hint in facts.exercise(exercise.id).hints.items():
+            shared = [line for line in lines if any(line in getattr(hint, stage) for stage in STAGES)]
+            if len(shared) > _SHARED_WITH_A_HINT:
+                yield f"{exercise.id}: the hints for {key} contain {len(shared)} lines of the solution"
 
 
 def _runs(root: Path, exercise: Exercise, host: JobHost, say: Callable[[str], None]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -142,3 +143,53 @@ def test_a_check_in_a_real_process(small: Path) -> None:
     assert (failed.returncode, failed.stderr) == (1, "")
     assert [f["key"] for f in json.loads(failed.stdout)["findings"]] == ["deadlock"]
     assert progress.load(small).of(EXERCISE).checks == 1  # one case is not recorded
+
+
+def test_an_interrupted_check_says_so_in_a_sentence(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autograder.grading.check_exercise", interrupt)
+    stopped = call("check", EXERCISE)
+    assert (stopped.exit_code, stopped.output) == (
+        1,
+        "interrupted: the check was stopped with everything it had started\n",
+    )
+    assert progress.load(here).of(EXERCISE).checks == 0
+
+
+def test_a_lab_is_checked_as_a_whole(here: Path) -> None:
+    checked = call("check", "lab2")
+    assert checked.exit_code == 1
+    assert "The cell is still the starter" in checked.output
+    assert "lab2: Lab two\n  ✗ 0 of 3" in checked.output
+
+
+def test_options_that_do_not_go_together_are_said(here: Path) -> None:
+    for arguments, said in (
+        (("check", "lab2", "--case", "plain"), "--case goes with one exercise"),
+        (("check", EXERCISE, "--seed", "x"), "--seed goes with --fresh"),
+    ):
+        assert said in str(call(*arguments).exception)
+
+
+def test_fresh_cases_can_be_drawn_again(here: Path) -> None:
+    assert "the same again: --fresh --seed abc" in call("check", EXERCISE, "--fresh", "--seed", "abc").output
+
+
+def test_validate_says_what_a_lab_lacks(here: Path) -> None:
+    said = call("validate", "--quick")
+    assert said.exit_code == 1
+    assert f"✗ {EXERCISE} has 0 mutants, an exercise needs 4" in said.output
+    assert f"✗ {EXERCISE}: no mutant is meant for the finding bytes" in said.output
+    assert "lab2: 9 problems (no check was run)" in said.output
+    notebook = json.loads(NOTEBOOK.read_text())
+    notebook["cells"][0]["source"] = ["    secret = 41 + the + answer + to + everything\n"]
+    NOTEBOOK.write_text(json.dumps(notebook))
+    assert "differs from what its sources give" in call("validate", "--quick").output
+
+
+def test_commands_of_authors_say_so_where_there_are_no_sources(here: Path) -> None:
+    shutil.rmtree("solutions")
+    for command in ("mutants", "validate"):
+        assert "for authors of the course" in str(call(command).exception)

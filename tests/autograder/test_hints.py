@@ -6,9 +6,11 @@ import json
 import stat
 from pathlib import Path
 
-from autograder import notebook, progress
+from autograder import notebook, progress, record
 from autograder.grading import CheckResult
+from autograder.hints import Hint, Opened, next_hint
 from autograder.progress import ExerciseProgress, HintProgress, Progress
+from autograder.questions import Option, Question
 from autograder.results import Finding, Part
 from tests.autograder.small import EXERCISE
 
@@ -104,3 +106,64 @@ def test_a_broken_progress_file_is_set_aside(small: Path) -> None:
     assert file.with_name("progress.json.broken").read_text() == "{not json"
     checked(small, "a", "bytes")
     assert progress.load(small).of(EXERCISE).checks == 1
+
+
+HINTS = {"bytes": Hint("q", "i", "n", "e")}
+
+
+def opened(stage: int, costs: float, accepted: bool) -> Opened:
+    """What the next hint is after ``stage`` stages, long after the last."""
+    known = ExerciseProgress(checks=1, findings=("bytes",), hints={"bytes": HintProgress(stage=stage)})
+    return next_hint(HINTS, known, 1e9, WAIT_S, costs, accepted)
+
+
+def test_a_last_stage_that_costs_is_opened_only_when_that_is_accepted() -> None:
+    asked = opened(3, 1.0, False)
+    assert (asked.asks, asked.progress) == (True, None)
+    assert "costs 1 points. Nothing was opened." in asked.text
+    paid = opened(3, 1.0, True)
+    assert paid.progress is not None
+    assert (paid.stage, paid.progress.cost_points) == (4, 1.0)
+    early = opened(2, 1.0, False)
+    assert early.progress is not None
+    assert (early.stage, early.progress.cost_points, early.asks) == (3, 0.0, False)
+
+
+def test_hint_costs_add_up() -> None:
+    known = Progress()
+    for name in ("homework/a", "homework/b"):
+        done = ExerciseProgress(hints={"x": HintProgress(4, 0.0, "", 1.0), "y": HintProgress(2)})
+        known = known.with_exercise(name, done)
+    assert known.hint_costs() == 2.0
+
+
+def test_what_a_notebook_claims_of_hints_and_answers_is_read_as_data() -> None:
+    asked = {"why": Question("q", "s", (Option("a", "w"), Option("b", "w", right=True), Option("c", "w")))}
+
+    def cell(source: str, *shown: object) -> dict[str, object]:
+        return {"cell_type": "code", "source": source, "outputs": [{"data": {record.MIME: s}} for s in shown]}
+
+    good = {"exercise": EXERCISE, "key": "bytes", "stage": 2}
+    cells = [
+        cell("hint()", good, good | {"stage": 99}, good | {"stage": "x"}, "nonsense", None),
+        cell('answer("lab2/why", "a")'),
+        cell('answer("lab2/why", " b ")'),
+        cell('answer("lab2/why", "z")'),
+        cell('answer("lab2/other", "a")'),
+        cell("answer(" + "(" * 400),
+        cell('answer(*["lab2/why", "a"])'),
+        {"cell_type": "code", "source": 7, "outputs": 7},
+    ]
+    data = json.dumps({"cells": cells}).encode()
+    assert record.opened_hints(data) == {EXERCISE: {"bytes": 4}}
+    assert record.answers(data, "lab2", asked) == {"why": "B"}
+    assert record.answered_right({"why": "B"}, asked) == 1
+    for broken in (b"", b"[]", b'{"cells": 3}', b'{"cells": [1, {"cell_type": "code"}]}'):
+        assert (record.opened_hints(broken), record.answers(broken, "lab2", asked)) == ({}, {})
+
+
+def test_a_page_shows_the_stage_after_the_opened_ones_but_never_the_example() -> None:
+    hints = {EXERCISE: HINTS}
+    for stage, text in ((0, "q"), (1, "i"), (2, "n"), (3, "n"), (4, "n")):
+        [shown] = record.with_next_hints([result("bytes")], {EXERCISE: {"bytes": stage}}, hints)
+        assert shown.findings[0].hint == text

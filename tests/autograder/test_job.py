@@ -60,7 +60,7 @@ def test_a_check_past_its_deadline_is_stopped_with_all_it_started(hasty: Path, t
     with JobHost() as host:
         result = check_exercise(source, EXERCISE, host=host, root=hasty)
         assert [f.key for f in result.findings] == ["deadline"]
-        assert "(2 ranks: 7 cases)" in result.findings[0].text
+        assert "(2 ranks: case 7 of 38)" in result.findings[0].text
         assert (result.points, [p.note for p in result.parts]) == (0.0, ["stopped at the deadline"] * 2)
         strays = stray_pids(tmp_path / "pid")
         assert strays
@@ -124,7 +124,7 @@ def test_the_job_dies_with_a_parent_that_is_killed(built: Path, tmp_path: Path) 
     )
     assert parent.stdout is not None
     lines = [parent.stdout.readline() for _ in range(2)]
-    assert lines[1] == "2 ranks: 7 cases\n"
+    assert lines[1] == "2 ranks: case 7 of 38\n"
     below = psutil.Process(parent.pid).children(recursive=True)
     assert below
     parent.send_signal(signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import autograder
-from autograder import notebook, progress
+from autograder import lab_file, notebook, progress, record
 from autograder.errors import LabError
 from autograder.grading import JobHost
 from tests.autograder import test_extract
@@ -125,3 +126,56 @@ def test_outside_ipython_the_saved_notebook_is_checked(small: Path, monkeypatch:
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     assert "still the starter" in repr(autograder.check(EXERCISE))
     assert "Hint 1 of 4 for the finding 'unfinished'" in repr(autograder.hint(EXERCISE))
+
+
+def test_code_in_a_cell_without_marks_is_named_where_the_marked_cell_is_untouched(
+    shell: InteractiveShell, small: Path
+) -> None:
+    starter = lab_file.load(small, "lab2").exercise(EXERCISE).starter
+    run(shell, "# my own cell\n" + RIGHT.split("\n", 1)[1])
+    run(shell, starter)
+    [finding] = run(shell, f'check("{EXERCISE}")').result.findings
+    assert finding.title == "Your code is in another cell"
+    assert "it begins with `# my own cell`. Move your code into the marked cell" in finding.text
+
+
+def test_fresh_cases_are_other_cases(shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook.secrets, "token_hex", lambda n: "abc")
+    run(shell, RIGHT.replace("add_(arriving)", "sub_(arriving)"))
+    [finding] = run(shell, f'check("{EXERCISE}", fresh=True)').result.findings
+    assert ",draw=" in finding.replay
+
+
+def test_an_opened_hint_is_recorded_in_the_output(shell: InteractiveShell) -> None:
+    run(shell, UNKNOWN_NAME)
+    run(shell, f'check("{EXERCISE}")')
+    shown = run(shell, f'hint("{EXERCISE}")')._repr_mimebundle_()
+    output = {"output_type": "display_data", "metadata": {}, "data": shown}
+    saved = {"cells": [{"cell_type": "code", "source": "hint(...)", "outputs": [output]}]}
+    assert record.opened_hints(json.dumps(saved).encode()) == {EXERCISE: {"name-only-in-kernel": 1}}
+
+
+def test_a_question_is_answered_with_a_reason_and_recorded(shell: InteractiveShell, small: Path) -> None:
+    run(shell, "from autograder import answer")
+    assert "Write one of the letters A, B, C" in repr(run(shell, 'answer("lab2/why", "")'))
+    missed = repr(run(shell, 'answer("lab2/why", "c")'))
+    assert (
+        missed
+        == "**Not this one.** It tempts. Not for small tensors.\n\nRead [Lab two](#Lab-two) again and choose anew."
+    )
+    assert repr(run(shell, 'answer("lab2/why", "B")')) == "**Right.** No rank carries the others."
+    assert progress.load(small).answers["lab2/why"] == progress.AnswerProgress("B", True, "CB")
+    with pytest.raises(LabError, match=r"there is no question 'lab2/who'; the questions are lab2/why"):
+        autograder.answer("lab2/who", "A")
+
+
+def test_a_number_is_committed_before_it_is_revealed(shell: InteractiveShell, small: Path) -> None:
+    run(shell, "from autograder import predict, reveal")
+    assert "First commit a number" in repr(run(shell, 'reveal("lab2/n", 60.0)'))
+    assert "Put a number of your own" in repr(run(shell, 'predict("lab2/n", None, "MB")'))
+    run(shell, 'predict("lab2/n", 30, "MB")')
+    assert "Committed: 20 MB" in repr(run(shell, 'predict("lab2/n", 20, "MB")'))
+    said = repr(run(shell, 'reveal("lab2/n", 60.0)'))
+    assert said == "You said 20 MB. It is **60 MB**: your number is 3 times too small."
+    assert "You committed 20 MB before it was revealed; that stays." in repr(run(shell, 'predict("lab2/n", 60)'))
+    assert progress.load(small).predictions["lab2/n"] == progress.Prediction(20.0, "MB", 60.0)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+import msgspec
+
 from autograder import report
+from autograder.report import markdown
 from autograder.results import CheckResult, Finding, NotebookResult, Part, to_json
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 
 ALLOWED = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "h4", "p", "strong", "ul", "li"}
+ALLOWED |= {"article", "dl", "dt", "dd", "figure", "h5", "em", "a"}
 ALLOWED |= {"div", "table", "thead", "tbody", "tr", "th", "td", "section", "img", "details", "summary", "pre", "code"}
 
 
@@ -109,3 +113,39 @@ def test_the_text_twin_says_the_same_without_colour() -> None:
 def test_json_is_canonical() -> None:
     assert to_json(result()) == to_json(result())
     assert to_json(result()).startswith(b'{\n  "format": 1,\n  "exercise": "lab2/ring-all-reduce"')
+
+
+def test_a_page_holds_hint_questions_and_what_was_opened_and_only_allowed_tags() -> None:
+    one = result()
+    finding = msgspec.structs.replace(
+        one.findings[0], hint=f"Look **here**: `x < y`.\n\n```python\nif a < b: {EVIL}\n```"
+    )
+    one = msgspec.structs.replace(one, findings=[finding], exercise="lab2/one")
+    both = NotebookResult(
+        lab="lab2",
+        notebook="lab2.ipynb",
+        exercises=[one, msgspec.structs.replace(one, exercise="lab2/two")],
+        notes=[],
+        points=4,
+        max_points=8,
+        hints={"lab2/one": {"bytes": 2}},
+        questions_asked=8,
+        questions_right=5,
+    )
+    page = parse(report.page(both, "student"))
+    assert {tag for tag, _ in page.tags} <= ALLOWED
+    assert "5 of 8 answered right" in page.text
+    assert "opened: bytes (2 of 4)." in page.text
+    assert f"if a < b: {EVIL}" in page.text
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    assert links == ["#lab2/one", "#lab2/two"]
+    assert {"lab2/one", "lab2/two"} <= {attributes.get("id") for _, attributes in page.tags}
+    in_cell = parse(report.fragment(one))
+    assert "Look here" not in in_cell.text  # hints of a notebook are opened with hint()
+
+
+def test_the_markdown_of_hints_makes_nothing_but_its_few_tags() -> None:
+    made = parse(markdown.html(f"- one\n- two `a`\n\n*so* **it** {EVIL} [a](javascript:x)"))
+    assert [tag for tag, _ in made.tags] == ["ul", "li", "li", "code", "p", "em", "strong"]
+    assert not any(attributes for _, attributes in made.tags)
+    assert "[a](javascript:x)" in made.text
