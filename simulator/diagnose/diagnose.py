@@ -18,10 +18,11 @@ from simulator.trace import Trace
 def diagnose(trace: Trace) -> Diagnosis:
     """Say what went wrong first in a run: class, group, sequence number, culprits, call site, and what to do.
 
-    It reads the events only, so a trace recorded elsewhere will do, also without one of its ranks. It looks at the
-    order of calls, not at values: two equal collectives that were swapped are at best suspected.
+    It reads the events only, so a trace recorded elsewhere will do, also without one of its ranks. After restarts it
+    reads the last incarnation. It looks at the order of calls, not at values: two equal collectives that were swapped
+    are at best suspected.
     """
-    tapes = Tapes(trace)
+    tapes = Tapes(trace.incarnation(-1))
     found = _find(tapes)
     if found is None:
         return Diagnosis(kind=d.NONE, text=words.HEALTHY)

@@ -21,7 +21,7 @@ _STEPS, _PROGRAM = "steps", "program"
 #: Process number of rank 0. Perfetto shows numbers beside names and keeps process 0 for an idle processor.
 _FIRST_PID = 1000
 #: Not told again for every slice: they are its place, name and length.
-_UNTOLD = frozenset({"incarnation", "rank", "op", "stream", "start_ns", "end_ns", "detail"})
+_UNTOLD = frozenset({"rank", "op", "stream", "start_ns", "end_ns", "detail"})
 
 
 class _Slice(NamedTuple):
@@ -40,9 +40,11 @@ def export(trace: Trace) -> bytes:
     for rank in range(trace.world_size):
         events = trace.of_rank(rank)
         told += _process(rank)
-        told += _threads(rank, list(_slices(events, trace.end_ns)))
+        starts = sorted({event.incarnation for event in events})
+        parts = [tuple(event for event in events if event.incarnation == number) for number in starts]
+        told += _threads(rank, [piece for part in parts for piece in _slices(part, trace.end_ns)])
         told += [_instant(event) for event in events if event.op == "exit" or event.op in KINDS]
-    places = {(e["pid"], e["args"]["n"], e["cat"]): e["tid"] for e in told if e["ph"] == "X"}
+    places = {_place(e["pid"], e["args"], e["cat"]): e["tid"] for e in told if e["ph"] == "X"}
     told += _arrows(trace, places)
     document = {"traceEvents": told, "displayTimeUnit": "ns", "otherData": trace.header}
     return msgspec.json.encode(document, order="sorted")
@@ -132,12 +134,16 @@ def _instant(event: Event) -> dict[str, Any]:
     }
 
 
-def _arrows(trace: Trace, places: dict[tuple[int, int, str], int]) -> Iterator[dict[str, Any]]:
+def _place(pid: int, args: dict[str, Any], category: str) -> tuple[int, int, int, str]:
+    return pid, args.get("incarnation", 0), args["n"], category
+
+
+def _arrows(trace: Trace, places: dict[tuple[int, int, int, str], int]) -> Iterator[dict[str, Any]]:
     """A pair of flow events for each message that arrived."""
     for number, (send, receive) in enumerate(messages(trace)):
         for event, phase in ((send, {"ph": "s"}), (receive, {"ph": "f", "bp": "e"})):
             pid = _FIRST_PID + event.rank
-            place = {"pid": pid, "tid": places[pid, event.n, "communication"]}
+            place = {"pid": pid, "tid": places[pid, event.incarnation, event.n, "communication"]}
             yield {**phase, **place, "id": number, "ts": _us(event.start_ns), "name": "message", "cat": "message"}
 
 
@@ -158,7 +164,9 @@ def messages(trace: Trace) -> Iterator[tuple[Event, Event]]:
 def _details(event: Event) -> dict[str, Any]:
     """The fields that say something, as they are in the trace."""
     fields = {f.name: getattr(event, f.name) for f in msgspec.structs.fields(Event) if f.name not in _UNTOLD}
-    return {name: value for name, value in fields.items() if name == "n" or value not in ("", (), -1)}
+    nothing = ("", (), -1)
+    said = {name: value for name, value in fields.items() if name == "n" or value not in nothing}
+    return {name: value for name, value in said.items() if name != "incarnation" or value}
 
 
 def _us(ns: int) -> float:

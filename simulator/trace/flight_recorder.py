@@ -38,8 +38,10 @@ _Sizes = list[list[int]]
 
 
 def save(trace: Trace, folder: str | Path) -> list[Path]:
-    """Write one dump a rank into `folder`, made if need be. Returns their paths."""
-    folder = Path(folder)
+    """Write one dump a rank into `folder`, made if need be; after restarts, of the last incarnation. Returns their
+    paths.
+    """
+    folder, trace = Path(folder), trace.incarnation(-1)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{PREFIX}{rank}" for rank in range(trace.world_size)]
     for rank, path in enumerate(paths):

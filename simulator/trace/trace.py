@@ -57,6 +57,28 @@ class Trace:
         """What one rank did, in its program order."""
         return tuple(sorted((e for e in self.events if e.rank == rank), key=lambda e: (e.incarnation, e.thread, e.n)))
 
+    @property
+    def num_incarnations(self) -> int:
+        """How often the job was started."""
+        return len(self.header.get("world_sizes", (0,)))
+
+    def incarnation(self, number: int) -> Trace:
+        """What happened in one start of the job (-1: the last one), as a trace of its own world size.
+
+        The header of a whole trace names the process groups of the last incarnation only.
+        """
+        count = self.num_incarnations
+        if not -count <= number < count:
+            raise TraceError(f"there is no incarnation {number} in a trace of {count}")
+        if count == 1:
+            return self
+        number %= count
+        header = {key: value for key, value in self.header.items() if key != "world_sizes"}
+        header["world_size"] = self.header["world_sizes"][number]
+        if number < count - 1:
+            del header["groups"], header["outcome"]
+        return Trace(header, [event for event in self.events if event.incarnation == number])
+
     def select(
         self,
         *,

@@ -2,8 +2,10 @@
 
 import pytest
 
+import simulator
 from simulator import FaultPlan, FaultPlanError
 from simulator.faults import PHASES, by_mtbf, during_recovery, phases_by_ranks, shrink, two_faults
+from tests.simulator import programs
 
 
 def test_failures_by_mtbf_are_as_many_as_expected_and_the_same_every_time():
@@ -79,3 +81,13 @@ def test_a_program_that_fails_by_itself_shrinks_to_no_fault():
 def test_a_plan_that_does_not_fail_is_not_shrunk():
     with pytest.raises(FaultPlanError, match="does not fail"):
         shrink(FaultPlan().kill(rank=0, step=1), lambda plan: False)
+
+
+def test_shrinking_against_real_runs():
+    """Three faults, of which a kill at any step is enough to lose a peer."""
+
+    def loses_a_peer(plan):
+        return simulator.run(programs.train, 3, faults=plan, echo=False).outcome.name == "PeerLost"
+
+    plan = FaultPlan.parse("slow(rank=0, factor=2); kill(rank=2, step=3); corrupt(rank=1, step=1, bits=3)")
+    assert str(shrink(plan, loses_a_peer)) == "kill(rank=2, step=0)"

@@ -7,7 +7,7 @@ import pytest
 
 import simulator
 from simulator.cluster import get_cluster
-from simulator.trace import Trace
+from simulator.trace import Trace, chrome, flight_recorder
 from tests.restarts import programs
 
 
@@ -40,6 +40,19 @@ def test_one_trace_with_incarnations_in_which_time_goes_on(tmp_path):
     saved = Trace.load(done.save(tmp_path / "trace.jsonl"))
     assert saved.digest == done.trace.digest
     assert saved.header["world_sizes"] == [3, 3]
+
+
+def test_one_incarnation_is_a_trace_of_its_own(tmp_path):
+    done = run(programs.counts, 3, "kill(rank=2, step=3)", tmp_path, policy="shrink")
+    parts = [done.trace.incarnation(number) for number in (0, -1)]
+    assert [part.world_size for part in parts] == [3, 2]
+    assert sum(map(len, parts)) == len(done.trace)
+    assert [simulator.diagnose(part).kind for part in parts] == ["dead rank", "none"]
+    with pytest.raises(simulator.TraceError, match="no incarnation 2"):
+        done.trace.incarnation(2)
+    assert len(flight_recorder.save(done.trace, tmp_path / "dumps")) == 2
+    bars = [bar for bar in json.loads(chrome.export(done.trace))["traceEvents"] if bar["name"] == "step 2"]
+    assert [bar["args"].get("incarnation", 0) for bar in bars] == [0, 1, 0, 1, 0]  # ranks 0, 0, 1, 1, 2
 
 
 def test_the_story_is_told_by_incarnation(tmp_path):
