@@ -35,7 +35,11 @@ class LabSource(NamedTuple):
 
 
 def generate(root: Path, only: str = "") -> dict[str, bytes]:
-    """Every generated file, or those of one lab and the README. SolutionMarkerError lists every problem; then nothing is returned."""
+    """Every generated file, or those of one lab and the README.
+
+    Raises:
+        SolutionMarkerError: it lists every problem; nothing is returned then.
+    """
     if not (root / "solutions").is_dir():
         raise CourseFileError("there is no solutions/ here: lockstep build is for authors of the course")
     course = course_file.load_sources(root, only)
