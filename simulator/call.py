@@ -15,7 +15,14 @@ REDUCTIONS = ("stock", "rank_order")
 
 
 def check_call(
-    fn: Any, world_size: Any, rank_args: Sequence[Any] | None, *, reduction: str, clocks: str, jitter: float
+    fn: Any,
+    world_size: Any,
+    rank_args: Sequence[Any] | None,
+    *,
+    reduction: str,
+    clocks: str,
+    jitter: float,
+    memory_gib: Any,
 ) -> None:
     """Raise `UsageError` for a call of `run` that cannot work."""
     if not callable(fn):
@@ -33,6 +40,8 @@ def check_call(
         raise UsageError(f"unknown clocks {clocks!r}: use {' or '.join(CLOCKS)}")
     if not 0 <= jitter < 1:
         raise UsageError(f"jitter is a relative spread, from 0 to below 1, got {jitter!r}")
+    if memory_gib is not None and not (isinstance(memory_gib, int | float) and memory_gib > 0):
+        raise UsageError(f"memory_gib is how many GiB a GPU has (math.inf for no limit), got {memory_gib!r}")
 
 
 def check_restarts(restarts: Any, policy: Any) -> None:

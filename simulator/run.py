@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from simulator.elastic.incarnation import Incarnation, Setup, launcher
 from simulator.elastic.policy import Policy
 from simulator.errors import OUTCOME_ERRORS, UsageError
 from simulator.faults import FaultPlan
+from simulator.memory.report import MemoryReport
 from simulator.outcome import COMPLETED, Outcome
 from simulator.start import Start
 from simulator.trace import Trace
@@ -56,6 +58,11 @@ class Run:
     def killed(self) -> tuple[int, ...]:
         """Ranks that the plan killed, a rank twice if in two incarnations."""
         return tuple(e.rank for e in self.trace if e.op == "exit" and e.status == "killed")
+
+    @property
+    def memory(self) -> tuple[MemoryReport | None, ...]:
+        """What each rank of the last incarnation held in tensors; None where it was not followed, or is not known."""
+        return self.incarnations[-1].memory
 
     @property
     def lost(self) -> tuple[int, ...]:
@@ -129,6 +136,7 @@ def run(
     reduction: str = "stock",
     timeout_s: float = 1800.0,
     cpu_limit_s: float = 30.0,
+    memory_gib: float | None = None,
     clocks: str = "virtual",
     jitter: float = 0.0,
     echo: bool = True,
@@ -148,6 +156,8 @@ def run(
         reduction: "stock" (gloo's own order) or "rank_order" (sums that do not depend on the layout).
         timeout_s: virtual seconds after which a collective that nobody completes times out.
         cpu_limit_s: processor seconds that a rank may use between two coordination points.
+        memory_gib: follow the tensors of every rank (`Run.memory`); what would hold more GiB than this raises
+            `VirtualOutOfMemory` in the rank. ``math.inf`` follows without a limit.
         clocks: "virtual": in the ranks `time.time`, `perf_counter` and `sleep` are virtual (`monotonic` is real);
             "real": they are the machine's.
         jitter: relative spread of operator times, drawn from the seed (log-normal): 0.05 for what one GPU varies.
@@ -162,7 +172,7 @@ def run(
         FaultPlanError: a plan that cannot be read or names a rank that is not there.
     """
     plan = FaultPlan.of(faults)
-    check_call(fn, world_size, rank_args, reduction=reduction, clocks=clocks, jitter=jitter)
+    check_call(fn, world_size, rank_args, reduction=reduction, clocks=clocks, jitter=jitter, memory_gib=memory_gib)
     check_restarts(restarts, policy)
     plan.check_ranks(world_size)
     machine = get_cluster(cluster)
@@ -175,6 +185,7 @@ def run(
         "reduction": reduction,
         "timeout_ns": to_ns(timeout_s),
         "jitter": jitter,
+        "memory_gib": memory_gib,
         "rank_clocks": clocks,
         "torch": version("torch").partition("+")[0],
         **({"restarts": restarts} if restarts else {}),
@@ -194,6 +205,7 @@ def run(
         clocks=clocks,
         gpu=None if machine.gpu.is_free else msgspec.to_builtins(machine.gpu),
         jitter=jitter,
+        memory_bytes=_memory_bytes(memory_gib),
     )
     setup = Setup(
         machine,
@@ -217,6 +229,13 @@ def run(
     if echo:
         _echo(result)
     return result
+
+
+def _memory_bytes(memory_gib: float | None) -> int:
+    """As `Start` has it: -1 for nothing to follow, 0 for no limit."""
+    if memory_gib is None:
+        return -1
+    return 0 if memory_gib == math.inf else int(memory_gib * 2**30)
 
 
 def _say_nothing(_: str) -> None:

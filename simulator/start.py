@@ -33,6 +33,7 @@ class Start(msgspec.Struct, array_like=True, kw_only=True):
     start_ns: int = 0
     healing: dict[str, int] = {}
     gpu: Any = None
+    memory_bytes: int = -1  # -1: memory is not followed, 0: without a limit
     jitter: float = 0.0
     rank: int = -1
     faults: list[Any] = []

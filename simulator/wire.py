@@ -178,7 +178,7 @@ class StoreCall(msgspec.Struct, array_like=True, tag="store"):
 
 class Leave(msgspec.Struct, array_like=True, tag="leave"):
     """The rank's last words. why: done, error, killed, hung, stopped, spinning. `result`: encoded value; `error`: JSON
-    of the exception.
+    of the exception; `memory`: its report, where memory is followed.
     """
 
     why: Why
@@ -186,6 +186,7 @@ class Leave(msgspec.Struct, array_like=True, tag="leave"):
     result: bytes = b""
     error: bytes = b""
     derived: bool = False
+    memory: bytes = b""
 
 
 Record = (

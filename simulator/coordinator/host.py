@@ -170,7 +170,9 @@ class _Host:
         for state in self.engine.ranks:
             leave = state.leave or wire.Leave("crashed", state.clock_ns)
             ranks.append(
-                protocol.RankReport(state.why, state.clock_ns, state.step, leave.derived, leave.result, leave.error)
+                protocol.RankReport(
+                    state.why, state.clock_ns, state.step, leave.derived, leave.result, leave.error, leave.memory
+                )
             )
         verdicts = [protocol.VerdictData(*astuple(verdict)) for verdict in self.engine.judge.verdicts]
         return protocol.Report(self.engine.events(), verdicts, ranks, self.engine.groups())

@@ -54,7 +54,9 @@ class VerdictData(msgspec.Struct, array_like=True):
 
 
 class RankReport(msgspec.Struct, array_like=True):
-    """How one rank ended, as the coordinator saw it; `result` and `error` are the rank's own bytes, not looked at."""
+    """How one rank ended, as the coordinator saw it; `result`, `error` and `memory` are the rank's own bytes, not
+    looked at.
+    """
 
     why: str
     clock_ns: int
@@ -62,6 +64,7 @@ class RankReport(msgspec.Struct, array_like=True):
     derived: bool
     result: bytes
     error: bytes
+    memory: bytes
 
 
 class Report(msgspec.Struct, array_like=True, tag="report"):

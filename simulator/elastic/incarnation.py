@@ -15,6 +15,8 @@ from simulator.coordinator.state import ranks_text
 from simulator.elastic.policy import Exit
 from simulator.errors import ResultError
 from simulator.faults import ENDS, FaultPlan
+from simulator.memory.report import MemoryReport
+from simulator.memory.report import decode as decode_memory
 from simulator.outcome import COMPLETED, Outcome, find_outcome
 from simulator.session import Session
 from simulator.start import Start
@@ -59,6 +61,7 @@ class Incarnation:
     events: tuple[Event, ...] = field(default=(), repr=False)
     groups: tuple[tuple[str, tuple[int, ...]], ...] = field(default=(), repr=False)
     results: tuple[Any, ...] = field(default=(), repr=False)
+    memory: tuple[MemoryReport | None, ...] = field(default=(), repr=False)
     output: tuple[tuple[int, str], ...] = field(default=(), repr=False)
     raw: dict[int, bytes] = field(default_factory=dict, repr=False)
 
@@ -127,6 +130,7 @@ def _start(setup: Setup, starts: list[Start], plan: FaultPlan) -> Incarnation:
         events=events,
         groups=tuple(report.groups),
         results=tuple(results),
+        memory=tuple(decode_memory(r.memory) for r in report.ranks),
         output=tuple(session.output),
         raw={rank: bytes(data) for rank, data in enumerate(session.raw) if data},
     )

@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from simulator.errors import UsageError
-from simulator.memory.flops import count_flops
+from simulator.flops import count_flops
 from simulator.memory.labels import storages
 from simulator.memory.layers import LayerMemory, MemoryProfile
 from simulator.memory.ledger import Ledger

@@ -7,17 +7,19 @@ the same on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
+from simulator.flops import count_flops
 from simulator.rank.operations import dtype_name
 
 if TYPE_CHECKING:
     from simulator.cluster import Gpu
+    from simulator.rank.clock import RankThread
     from simulator.rank.context import Context
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -46,11 +48,12 @@ def optimizers_as_on_a_gpu() -> None:
 
 
 class Charging(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Pushed once in every registered thread of a rank. `ctx.charge(ns, launch_ns, ...)` moves the clock."""
+    """Pushed once in every registered thread of a rank: moves its clock, and tells its ledger of memory."""
 
-    def __init__(self, ctx: Context, gpu: Gpu, after: Callable[[Any, Any, Any], None] | None) -> None:
+    def __init__(self, ctx: Context, gpu: Gpu) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.ctx, self.after = ctx, after
+        self.ctx, self.ledger = ctx, ctx.ledger
+        self.is_free = gpu.is_free
         self.launch_ns = round(gpu.launch_overhead_us * 1e3)
         self.cost = _Costs(gpu, self.launch_ns)
 
@@ -59,19 +62,25 @@ class Charging(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False  # or torch wraps the next method in one that costs as much again
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_fake = False
         if types and not all(t in _PLAIN for t in types):
-            return NotImplemented  # DTensor and the like: come back with the local tensors
+            is_fake = any(issubclass(t, FakeTensor) for t in types)  # DTensor works out shapes with them
+            if not is_fake:
+                return NotImplemented  # DTensor and the like: come back with the local tensors
         out = func(*args, **kwargs) if kwargs else func(*args)
         thread = self.ctx.thread
-        if not thread.is_ours:  # the simulator's own arithmetic costs the rank nothing
-            flops, duration_ns = self.cost(func, args, kwargs, out)
-            if duration_ns >= 0:
-                self.ctx.charge(duration_ns, self.launch_ns, flops)
-            elif duration_ns == READS:
-                thread.advance(thread.now_ns)
-            if self.after is not None:
-                self.after(func, args, out)
+        if not (is_fake or thread.is_ours):  # the simulator's own arithmetic costs the rank nothing
+            if not self.is_free:
+                self._charge(thread, *self.cost(func, args, kwargs, out))
+            if self.ledger is not None:
+                self.ledger.operator(func, args, kwargs or {}, out)
         return out
+
+    def _charge(self, thread: RankThread, flops: int, duration_ns: int) -> None:
+        if duration_ns >= 0:
+            self.ctx.charge(duration_ns, self.launch_ns, flops)
+        elif duration_ns == READS:
+            thread.advance(thread.now_ns)
 
 
 FREE, READS = -1, -2  # in the place of a duration: costs nothing; the host waits for a value
@@ -106,7 +115,7 @@ class _Costs:
 
     def _work_out(self, func: Any, args: Any, kwargs: Any, out: Any) -> tuple[int, int]:
         inputs, outputs = list(_tensors((args, tuple(kwargs.values())))), list(_tensors(out))
-        flops = _flops(func, args, kwargs, out)
+        flops = count_flops(func, args, kwargs, out)
         dtype = dtype_name(inputs or outputs)
         return flops, self.gpu.operator_ns(flops, _bytes_moved(func, inputs, outputs), dtype) - self.launch_ns
 
@@ -116,19 +125,6 @@ def _kind(func: Any) -> int:
     if namespace not in _CHARGED_NAMESPACES or name in _FREE or func.is_view:
         return FREE
     return READS if name in _READS else 0
-
-
-def _flops(func: Any, args: Any, kwargs: Any, out: Any) -> int:
-    """Of matrix products, convolutions and attention (a multiply-add counts two), as torch's FlopCounterMode counts
-    them; everything else is bound by the bytes that it moves.
-    """
-    name = func._schema.name
-    if name == "aten::_scaled_dot_product_flash_attention_for_cpu":  # not in torch's registry
-        return int(sdpa_flop_count(*(t.shape for t in args[:3])))  # type: ignore[no-untyped-call]
-    if name == "aten::_scaled_dot_product_flash_attention_for_cpu_backward":
-        return int(sdpa_backward_flop_count(*(t.shape for t in args[:4])))  # type: ignore[no-untyped-call]
-    formula = flop_registry.get(func._overloadpacket)
-    return int(formula(*args, **kwargs, out_val=out)) if formula else 0
 
 
 def _bytes_moved(func: Any, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> int:

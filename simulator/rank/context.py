@@ -15,6 +15,7 @@ from simulator import wire
 from simulator.cluster import to_ns
 from simulator.errors import UsageError
 from simulator.faults import Fault
+from simulator.memory import cycles, report
 from simulator.rank import threads
 from simulator.rank.clock import RankThread
 from simulator.rank.link import Link
@@ -23,6 +24,7 @@ from simulator.rank.sites import call_site
 from simulator.rank.streams import Stream
 
 if TYPE_CHECKING:
+    from simulator.memory.ledger import Ledger
     from simulator.rank.work import RankWork
 
 
@@ -61,6 +63,7 @@ class Context:
         self.points = Points(self, faults, healing=healing, ranks_per_node=ranks_per_node)
         self._may_be_slow = any(fault.kind == "slow" for fault in faults)
         self._jitter, self._jitter_seed = jitter, jitter_seed
+        self.ledger: Ledger | None = None
         self.charging: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
 
     @property
@@ -131,6 +134,8 @@ class Context:
 
     def leave(self, leave: wire.Leave) -> None:
         """Say the last words and serve peers until the coordinator says bye."""
+        if self.ledger is not None:
+            leave.memory = report.encode(self.ledger)
         signal.setitimer(signal.ITIMER_PROF, 0)
         self.link.send(leave)
         self.link.wait_until(lambda: self._bye)
@@ -179,6 +184,8 @@ class Context:
             if (stretch.stream, stretch.step, stretch.phase) == (stream.name, me.step, self.phase):
                 stretch.end_ns = stream.ready_ns
                 stretch.flops += flops
+                if self.ledger is not None:
+                    stretch.live_bytes = self.ledger.live_bytes
                 return
             self.link.close_stretch(me.name)
         self.link.stretches[me.name] = wire.Note(
@@ -233,6 +240,8 @@ class Context:
         """A training step begins: a coordination point."""
         self.thread.step = step
         self.enter_phase("")
+        if self.ledger is not None:
+            cycles.collect()
         self.note("step", self.now_ns)
         self.points.at_step(step)
 

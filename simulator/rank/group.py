@@ -125,6 +125,8 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
         heals_ns=heals_ns,
     )
     ctx.link.note(op)
+    if ctx.ledger is not None:
+        ctx.ledger.collective(spec.op, parts, result)
     return work
 
 

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from simulator import values, wire
-from simulator.cluster import Gpu
+from simulator.cluster import NO_GPU, Gpu
 from simulator.faults import Fault
 from simulator.rank import context, sites, stdio, threads
 from simulator.start import Start, receive_start
@@ -124,13 +124,28 @@ def _initialise(start: Start, ctx: context.Context) -> Any:
     threads.install()
     phases.install()
     streams.install(threads.current, ctx.on_stall)
-    if start.gpu is not None:
+    if start.memory_bytes >= 0:
+        _follow_memory(ctx, start.memory_bytes)
+    if start.gpu is not None or ctx.ledger is not None:
         charge.optimizers_as_on_a_gpu()
-        ctx.charging = functools.partial(charge.Charging, ctx, msgspec.convert(start.gpu, Gpu), None)
+        gpu = NO_GPU if start.gpu is None else msgspec.convert(start.gpu, Gpu)
+        ctx.charging = functools.partial(charge.Charging, ctx, gpu)
     if start.clocks == "virtual":
         clocks.install()
     optimizer.register_optimizer_step_post_hook(_count_step)
     return group.initialise(store.RunStore(), start.rank, start.world_size, start.timeout_s)
+
+
+def _follow_memory(ctx: context.Context, limit_bytes: int) -> None:
+    from simulator.memory import cycles
+    from simulator.memory.ledger import Ledger
+    from simulator.memory.places import Places
+
+    def where() -> str:
+        return f"rank {ctx.rank}" + (f", step {ctx.step}" if ctx.step >= 0 else "")
+
+    ctx.ledger = Ledger(Places().install(), limit_bytes=limit_bytes or float("inf"), where=where).install()
+    cycles.control()
 
 
 def _call(payload: bytes) -> Any:

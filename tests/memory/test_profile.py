@@ -87,7 +87,7 @@ def test_recompute_flops_are_those_that_checkpoint_runs_again(name: str, layer: 
 
 
 def _train_flops(module: nn.Module, batch: Any) -> int:
-    from simulator.memory.flops import _OF_CPU
+    from simulator.flops import _OF_CPU
 
     def of(formula: Callable[[Any, Any], int]) -> Callable[..., int]:
         formula_of_shapes = lambda *args, out_val=None, **kwargs: formula(args, out_val)  # noqa: E731

@@ -1,7 +1,7 @@
 """Floating point operations of one operator: matrix products, convolutions, attention; a multiply-add counts as two.
 
 Element-wise operators, normalisations and softmax count as nothing, as in torch.utils.flop_counter, whose formulas
-these are; added are two CPU kernels that it does not know.
+these are; added are CPU kernels that it does not know.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 _aten: Any = torch.ops.aten
 
@@ -17,6 +17,11 @@ _aten: Any = torch.ops.aten
 def _attention(args: Any, out: Any) -> int:
     query, key, value = args[:3]
     return int(sdpa_flop_count(query.shape, key.shape, value.shape))  # type: ignore[no-untyped-call]
+
+
+def _attention_backward(args: Any, out: Any) -> int:
+    grad, query, key, value = args[:4]
+    return int(sdpa_backward_flop_count(grad.shape, query.shape, key.shape, value.shape))  # type: ignore[no-untyped-call]
 
 
 def _rnn_layer(args: Any, out: Any) -> int:
@@ -27,6 +32,7 @@ def _rnn_layer(args: Any, out: Any) -> int:
 
 _OF_CPU = {
     _aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    _aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
     _aten.mkldnn_rnn_layer: _rnn_layer,
 }
 
