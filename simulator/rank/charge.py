@@ -62,14 +62,13 @@ class Charging(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False  # or torch wraps the next method in one that costs as much again
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        is_fake = False
         if types and not all(t in _PLAIN for t in types):
-            is_fake = any(issubclass(t, FakeTensor) for t in types)  # DTensor works out shapes with them
-            if not is_fake:
-                return NotImplemented  # DTensor and the like: come back with the local tensors
+            if FakeTensor in types:  # DTensor asks for shapes: nothing runs
+                return func(*args, **kwargs or {})
+            return NotImplemented  # DTensor and the like: come back with the local tensors
         out = func(*args, **kwargs) if kwargs else func(*args)
         thread = self.ctx.thread
-        if not (is_fake or thread.is_ours):  # the simulator's own arithmetic costs the rank nothing
+        if not thread.is_ours:  # the simulator's own arithmetic costs the rank nothing
             if not self.is_free:
                 self._charge(thread, *self.cost(func, args, kwargs, out))
             if self.ledger is not None:
