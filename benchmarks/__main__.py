@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("collectives", "determinism", "generated", "hang", "launch", "launches", "planner_accuracy", "programs", "step", "taxonomy")
+NAMES = (
+    *("collectives", "determinism", "generated", "grading", "hang", "launch", "launches", "memory"),
+    *("planner_accuracy", "programs", "step", "taxonomy"),
+)
 
 
 def main() -> int:
