@@ -22,8 +22,8 @@ cases.
 *Rests on*: **witnessed** properties are judged from the trace, which the trusted side writes: order, partners, bytes,
 virtual times, exits. **Reported** values come from the rank's own process, which the student's code shares; they are
 compared on the trusted side, as bytes and plain numbers. A program that forges what its rank reports can only make its
-values look right; what it communicates stays witnessed. **Both**: a reported value is believed only where the trace shows
-that the rank could know it. Of a function that runs without ranks everything is reported.
+values look right; what it communicates stays witnessed. **Both**: a reported value is believed only where the trace
+shows that the rank could know it. Of a function that runs without ranks everything is reported.
 """
 
 
