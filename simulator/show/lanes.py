@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simulator.show.totals import has_failed, is_open
+from simulator.show.totals import COMPUTE, has_failed, is_open
 
 if TYPE_CHECKING:
     from simulator.trace import Event
@@ -38,7 +38,9 @@ def stretches(events: Iterable[Event]) -> list[Stretch]:
 
 def _of_event(event: Event) -> Iterator[Stretch]:
     if event.op == "compute" and event.end_ns > event.start_ns >= 0:
-        yield Stretch("compute", event.start_ns, event.end_ns, event)
+        yield Stretch("compute", event.start_ns, event.end_ns, event, behind=event.stream != COMPUTE)
+    elif event.op == "stream_wait":
+        yield Stretch("collective", event.start_ns, event.end_ns, event)
     elif is_open(event):
         since = event.wait_ns if event.wait_ns >= 0 else event.issue_ns
         end = event.end_ns if event.end_ns >= since else None

@@ -2,9 +2,10 @@
 
 A rank's thread computes, or is blocked in an operation (``wait_ns`` to ``end_ns``), or is idle. Of a blocked stretch,
 the part before ``start_ns`` is waiting for other ranks and the rest is the transfer itself. A transfer that runs
-while the rank does something else is overlapped: it costs the rank nothing and is counted apart. Time blocked in an
-operation that failed is counted as stuck, because a virtual timeout is millions of times longer than the work before
-it.
+while the rank does something else is overlapped: it costs the rank nothing and is counted apart. Of a transfer in a
+side stream (FSDP2's gathers) the part for which the compute stream had to wait is exposed and counts as transfer. Time
+blocked in an operation that failed is counted as stuck, because a virtual timeout is millions of times longer than the
+work before it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from simulator.faults import KINDS
 from simulator.trace import FAILED, Event, Trace
 
 FAULTS = frozenset(KINDS)
+COMPUTE = "compute"  # the stream beside which others run
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +87,16 @@ def rank_totals(events: Iterable[Event], rank: int) -> RankTotals:
             continue
         elapsed = max(elapsed, last_ns(event))
         if event.op == "compute" and event.end_ns >= 0:
-            compute += event.end_ns - event.start_ns
+            compute += event.end_ns - event.start_ns if event.stream == COMPUTE else 0
+        elif event.op == "stream_wait":
+            transfer, overlapped = transfer + event.end_ns - event.start_ns, overlapped - event.end_ns + event.start_ns
         elif is_open(event):
             is_stuck = is_stuck or (event.wait_ns >= 0 and (event.status != "mismatch" or event.end_ns > event.wait_ns))
             stuck += event.end_ns - event.wait_ns if event.end_ns >= 0 and event.wait_ns >= 0 else 0
         elif event.is_communication:
             parts = split(event)
             waiting, transfer, overlapped = waiting + parts[0], transfer + parts[1], overlapped + parts[2]
-    return RankTotals(rank, compute, waiting, transfer, overlapped, stuck, elapsed, is_stuck)
+    return RankTotals(rank, compute, waiting, transfer, max(0, overlapped), stuck, elapsed, is_stuck)
 
 
 def world_size(trace: Trace) -> int:

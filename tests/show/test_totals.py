@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+import simulator
 from simulator.show import totals, units
 from simulator.show.lanes import messages, stretches
 from simulator.show.reading import reading
 from tests.show.build import Builder
+from tests.simulator import layers
 
 SECOND = 1_000_000_000
 
@@ -113,3 +115,10 @@ def test_reading_of_a_trace_without_waiting_and_without_events() -> None:
     assert reading(b.trace()) == "no rank communicated"
     b.collective("all_reduce", 100)
     assert reading(b.trace()).startswith("no rank waited noticeably")
+
+
+def test_exposed_and_overlapped_gathers_of_fsdp2():
+    # nine transfers of 13 us; its critical path (tests/simulator/test_critical_path.py) is 131 us, 90 of them compute
+    run = simulator.run(layers.fsdp, 2, args=((6000, 6000, 6000), 10, 20), cluster=layers.EASY, echo=False)
+    step, _ = totals(run.trace.select(steps=1))
+    assert (step.compute_ns, step.transfer_ns, step.overlapped_ns) == (90_000, 41_000, 9 * 13_000 - 41_000)
