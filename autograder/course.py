@@ -83,13 +83,14 @@ class Grading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Course(msgspec.Struct, frozen=True):
-    """The whole course."""
+    """The whole course. ``targets`` are numbers that a solution of an exercise has to beat; its check says the unit."""
 
     id: str
     title: str
     start: Start
     stages: tuple[Stage, ...]
     grading: Grading
+    targets: dict[str, float] = {}
 
     def labs(self) -> Iterator[Lab]:
         """Every lab in the order of the course."""
@@ -148,6 +149,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start: Start
     stages: tuple[_Stage, ...]
     grading: Grading
+    targets: dict[str, float] = {}
 
 
 Entries = Callable[[str], dict[str, Exercise]]  # lab id -> exercise id -> exercise
@@ -174,7 +176,7 @@ def load_sources(root: Path, only: str = "") -> Course:
 def _load(root: Path, entries: Entries) -> Course:
     file = strict_yaml.load(root / COURSE_FILE, _File, COURSE_FILE)
     stages = tuple(Stage(s.id, s.title, tuple(_lab(lab, entries(lab.id)) for lab in s.labs)) for s in file.stages)
-    course = Course(file.id, file.title, file.start, stages, file.grading)
+    course = Course(file.id, file.title, file.start, stages, file.grading, file.targets)
     problems = list(_problems(course))
     if problems:
         raise CourseFileError(f"{COURSE_FILE}: " + "; ".join(problems))
