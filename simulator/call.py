@@ -44,6 +44,12 @@ def check_call(
         raise UsageError(f"memory_gib is how many GiB a GPU has (math.inf for no limit), got {memory_gib!r}")
 
 
+def check_debug_rank(debug_rank: Any, world_size: int) -> None:
+    """Raise `UsageError` for a rank that is not there."""
+    if debug_rank is not None and debug_rank not in range(world_size):
+        raise UsageError(f"debug_rank is one of the ranks 0 to {world_size - 1}, got {debug_rank!r}")
+
+
 def check_restarts(restarts: Any, policy: Any) -> None:
     """Raise `UsageError` for restarts that are no number, and a policy that is none."""
     if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from simulator import launch
-from simulator.call import MAX_WORLD_SIZE, call_in_words, check_call, check_restarts, clocks_in_words
+from simulator.call import MAX_WORLD_SIZE, call_in_words, check_call, check_debug_rank, check_restarts, clocks_in_words
 from simulator.cluster import Cluster, get_cluster, to_ns
 from simulator.elastic.agent import Agent, lost, whole_outcome
 from simulator.elastic.incarnation import Incarnation, Setup, launcher
@@ -139,6 +139,7 @@ def run(
     memory_gib: float | None = None,
     clocks: str = "virtual",
     jitter: float = 0.0,
+    debug_rank: int | None = None,
     echo: bool = True,
     replay: str = "",
 ) -> Run:
@@ -161,6 +162,8 @@ def run(
         clocks: "virtual": in the ranks `time.time`, `perf_counter` and `sleep` are virtual (`monotonic` is real);
             "real": they are the machine's.
         jitter: relative spread of operator times, drawn from the seed (log-normal): 0.05 for what one GPU varies.
+        debug_rank: pdb, breakpoint() and input() of this rank work, at the terminal or the notebook of the caller; the
+            others wait meanwhile, in no virtual time.
         echo: print the ranks' output as it comes, and the explanation of an outcome other than Completed.
         replay: what does this run again, for the explanation; this call unless given.
 
@@ -173,6 +176,7 @@ def run(
     """
     plan = FaultPlan.of(faults)
     check_call(fn, world_size, rank_args, reduction=reduction, clocks=clocks, jitter=jitter, memory_gib=memory_gib)
+    check_debug_rank(debug_rank, world_size)
     check_restarts(restarts, policy)
     plan.check_ranks(world_size)
     machine = get_cluster(cluster)
@@ -205,6 +209,7 @@ def run(
         clocks=clocks,
         gpu=None if machine.gpu.is_free else msgspec.to_builtins(machine.gpu),
         jitter=jitter,
+        debug_rank=-1 if debug_rank is None else debug_rank,
         memory_bytes=_memory_bytes(memory_gib),
     )
     setup = Setup(

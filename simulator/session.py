@@ -81,6 +81,7 @@ class Session:
                 self.world.limit_bytes,
                 start_ns=self.starts[0].start_ns,
                 agent=self.agent,
+                debug_rank=self.starts[0].debug_rank,
             )
             self.world.begin(job, [our_end for _, our_end in links])
             self.has_begun = True
@@ -123,6 +124,8 @@ class Session:
                 case protocol.Silent(rank, seconds):
                     if self.echo:
                         print(f"rank {rank} has been computing for {seconds} s without communicating ...", flush=True)
+                case protocol.Ask(rank, prompt):
+                    self.world.coordinator.send(protocol.Typed(rank, _ask_person(rank, prompt)))
                 case protocol.Spinning(ranks):
                     self.world.kill(tuple(self.pids[rank] for rank in ranks))
                 case protocol.Report() as report:
@@ -150,6 +153,14 @@ class Session:
             self._follow()
         except BaseException:
             launch.shutdown()
+
+
+def _ask_person(rank: int, prompt: str) -> str | None:
+    """A line from the terminal or the notebook for the debugged rank; None at the end of input."""
+    try:
+        return input(f"[rank {rank}] {prompt}")
+    except EOFError:
+        return None
 
 
 @contextlib.contextmanager

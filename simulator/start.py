@@ -27,6 +27,7 @@ class Start(msgspec.Struct, array_like=True, kw_only=True):
     cwd: str
     environ: dict[str, str]
     clocks: str
+    debug_rank: int = -1
     ranks_per_node: int = 1 << 30
     restart_count: int = 0
     max_restarts: int = 0

@@ -131,6 +131,14 @@ class Print(msgspec.Struct, array_like=True, tag="print"):
     now_ns: Ns
 
 
+class Ask(msgspec.Struct, array_like=True, tag="ask"):
+    """The rank that is debugged wants a line from the person at the terminal. It counts as running meanwhile."""
+
+    thread: str
+    prompt: str
+    now_ns: Ns
+
+
 class StoreSet(msgspec.Struct, array_like=True, tag="set"):
     key: str
     value: bytes
@@ -200,6 +208,7 @@ Record = (
     | Block
     | Poll
     | Sleep
+    | Ask
     | StoreCall
     | Spawn
     | End

@@ -71,6 +71,8 @@ class _Host:
         self.received_bytes = [0 for _ in sockets]
         self.unsent = [bytearray() for _ in sockets]
         self.backlog: set[int] = set()  # ranks whose socket took only a part of what is for them
+        self.asking: dict[int, wire.Ask] = {}
+        self.typed = wire.FrameBuffer()
         self.seen: dict[int, tuple[int, float, float]] = {}  # number of words, then processor and wall time
         self.tell_after_s: dict[int, int] = {}
         self.selector = selectors.DefaultSelector()
@@ -94,7 +96,8 @@ class _Host:
 
     def _serve(self, rank: int, mask: int) -> None:
         if rank < 0:
-            os._exit(0)  # the caller says nothing during a run: it is gone
+            self._hear_caller()
+            return
         if mask & selectors.EVENT_WRITE:
             self._send(rank)
         if mask & selectors.EVENT_READ:
@@ -107,7 +110,10 @@ class _Host:
             if self.received_bytes[rank] > self.job.limit_bytes:
                 raise ProtocolError(f"rank {rank} sent more than {self.job.limit_bytes} bytes")
             for body in self.buffers[rank].feed(data):
-                self.engine.receive(rank, wire.decode_records(body))
+                records = wire.decode_records(body)
+                self.engine.receive(rank, [record for record in records if not isinstance(record, wire.Ask)])
+                if asks := [record for record in records if isinstance(record, wire.Ask)]:
+                    self._ask(rank, asks[0])
         except BlockingIOError:
             return
         except (OSError, ValueError, msgspec.DecodeError, ProtocolError):
@@ -117,6 +123,26 @@ class _Host:
             with contextlib.suppress(OSError):
                 self.sockets[rank].shutdown(socket.SHUT_RDWR)
             self.engine.closed(rank)
+
+    def _ask(self, rank: int, ask: wire.Ask) -> None:
+        """Pass a question of the debugged rank on to the person, after everything that was printed."""
+        if rank != self.job.debug_rank or rank in self.asking:
+            raise ProtocolError(f"rank {rank} asks for input and is not debugged")
+        self.asking[rank] = ask
+        self._tell(protocol.Lines(tuple(self.engine.prints.ready(everything=True))))
+        self._tell(protocol.Ask(rank, ask.prompt))
+
+    def _hear_caller(self) -> None:
+        """During a run the caller only passes on what the person typed; else it is gone."""
+        data = self.caller.recv(1 << 16)
+        if not data:
+            os._exit(0)
+        for body in self.typed.feed(data):
+            typed = protocol.decode_typed(body)
+            ask = self.asking.pop(typed.rank)
+            self.seen.pop(typed.rank, None)
+            values = () if typed.line is None else (typed.line.encode(),)
+            self.engine.outbox[typed.rank].append(wire.Answer(ask.thread, values))
 
     def _flush(self) -> None:
         for rank, replies in enumerate(self.engine.outbox):
@@ -142,7 +168,8 @@ class _Host:
 
     def _watch(self) -> None:
         """The backstop for a rank that spins where its own timer cannot interrupt it, or sleeps for ever."""
-        stuck = [state.rank for state in self.engine.ranks if state.status == RUNNING and self._is_stuck(state)]
+        running = [state for state in self.engine.ranks if state.status == RUNNING and state.rank not in self.asking]
+        stuck = [state.rank for state in running if self._is_stuck(state)]
         for rank in stuck:
             self.engine.receive(rank, [wire.Leave("spinning", self.engine.ranks[rank].clock_ns)])
         if stuck:

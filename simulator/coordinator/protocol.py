@@ -22,6 +22,7 @@ class Job(msgspec.Struct, array_like=True, tag="job"):
     limit_bytes: int = 1 << 30
     start_ns: int = 0
     agent: bool = False
+    debug_rank: int = -1  # may ask the person at the terminal
 
 
 class Lines(msgspec.Struct, array_like=True, tag="lines"):
@@ -41,6 +42,20 @@ class Silent(msgspec.Struct, array_like=True, tag="silent"):
 
     rank: int
     seconds: int
+
+
+class Ask(msgspec.Struct, array_like=True, tag="ask"):
+    """The rank that is debugged wants a line: the caller answers with `Typed`."""
+
+    rank: int
+    prompt: str
+
+
+class Typed(msgspec.Struct, array_like=True, tag="typed"):
+    """What the person typed; None for the end of input."""
+
+    rank: int
+    line: str | None
 
 
 class VerdictData(msgspec.Struct, array_like=True):
@@ -76,7 +91,8 @@ class Report(msgspec.Struct, array_like=True, tag="report"):
     groups: list[tuple[str, tuple[int, ...]]]
 
 
-FromHost = Lines | Spinning | Silent | Report
+FromHost = Lines | Spinning | Silent | Ask | Report
 
+decode_typed = msgspec.msgpack.Decoder(Typed).decode
 decode_job = msgspec.msgpack.Decoder(Job).decode
 decode_from_host = msgspec.msgpack.Decoder(FromHost).decode

@@ -118,6 +118,15 @@ class Context:
         assert answer is not None
         return answer
 
+    def ask_person(self, prompt: str) -> str | None:
+        """A line from the person who debugs this rank; None at the end of input. Everybody else waits, in no time."""
+        me = self._ask()
+        self.link.send(wire.Ask(me.name, prompt, me.now_ns))
+        self._wait(lambda: me.answer is not None)
+        answer = self._take_answer(me)
+        assert answer is not None
+        return answer.values[0].decode() if answer.values else None
+
     def _ask(self) -> RankThread:
         me = self.thread
         me.answer = None

@@ -39,7 +39,7 @@ def live(sock: socket.socket) -> NoReturn:
     """Be a rank. Never returns."""
     start = receive_start(sock)
     ctx = _make_context(start, sock)
-    stream = stdio.redirect(ctx)
+    stream = stdio.redirect(ctx, has_keyboard=start.rank == start.debug_rank)
     ctx.rearm()
     try:
         keep = _initialise(start, ctx)  # noqa: F841 - the default group must outlive user code, see group.initialise

@@ -48,6 +48,11 @@ class LineStream(io.TextIOBase):
         if self._partial:
             self.write("\n")
 
+    def take_partial(self) -> str:
+        """What was written since the last line ended: the prompt of a question."""
+        partial, self._partial = self._partial, ""
+        return partial
+
 
 class _NoInput(io.TextIOBase):
     """sys.stdin of a rank: there is no terminal behind it."""
@@ -57,16 +62,30 @@ class _NoInput(io.TextIOBase):
 
     def readline(self, *_: Any) -> NoReturn:
         raise UsageError(
-            "a rank has no keyboard: pdb, breakpoint() and input() cannot work in one of several processes; "
-            "print instead"
+            "a rank has no keyboard: pdb, breakpoint() and input() work in one rank only, the one that you name in "
+            "run(..., debug_rank=0); or print instead"
         )
 
 
-def redirect(ctx: Context) -> LineStream:
+class _Keyboard(io.TextIOBase):
+    """sys.stdin of the rank that is debugged: the person at the caller's terminal."""
+
+    def __init__(self, ctx: Context, stream: LineStream) -> None:
+        self._ctx, self._stream = ctx, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readline(self, *_: Any) -> str:  # type: ignore[override]
+        line = self._ctx.ask_person(self._stream.take_partial())
+        return "" if line is None else f"{line}\n"
+
+
+def redirect(ctx: Context, *, has_keyboard: bool) -> LineStream:
     """Both output streams share one line buffer, so that a rank's lines keep their order."""
     stream = LineStream(ctx)
     sys.stdout = sys.stderr = stream
-    sys.stdin = _NoInput()
+    sys.stdin = _Keyboard(ctx, stream) if has_keyboard else _NoInput()
     os.register_at_fork(after_in_child=_leave_the_run)
     return stream
 
