@@ -30,12 +30,12 @@ class Constants:
 
 #: What `python -m simulator.planner.calibrate` prints.
 FITTED = Constants(
-    gemm_efficiency=0.862,
-    gemm_traffic=0.584,
+    gemm_efficiency=0.871,
+    gemm_traffic=0.622,
     attention_efficiency=0.339,
     elementwise_bandwidth=0.9,
     overlap=0.188,
-    synchronisation=0.00235,
+    synchronisation=0.00289,
     context_gib=1.0,
     fragmentation=1.0,
 )

@@ -99,7 +99,11 @@ def model_of(row: Mapping[str, str]) -> Transformer:
         gated="glu" in row["act"],
         tied=row["tied_emb"] == "yes",
         fused_attention=not unfused,
-        fused_norms="glu" not in row["act"] or "rms kernel" in attention or "internevo" in framework or megatron,
+        fused_norms="glu" not in row["act"]
+        or "rms kernel" in attention
+        or "internevo" in framework
+        or row["compile"] == "yes"
+        or megatron,
         dropout=megatron and unfused,
     )
 
@@ -176,17 +180,13 @@ def cluster_of(row: Mapping[str, str]) -> Cluster:
 
 def _network(cluster: Cluster, text: str) -> Cluster:
     """The fabric between nodes by what the table says of its ports; what it leaves out stays the preset's."""
-    gbits = 0.0
-    if found := re.search(r"(\d+)\s*(?:[xX]|Omni-Path)\s*(\d+)\s*G", text):
-        gbits = float(found[1]) * float(found[2])
-    elif found := re.search(r"(\d+(?:\.\d+)?) ?([GT])b", text):
-        gbits = float(found[1]) * (1000 if found[2] == "T" else 1)
-    if gbits in (0.0, 1600.0) or gbits > 1600 or not re.search("node| x ?\\d|\\dx|omni", text.lower()):
-        return cluster  # not said, or of one port: as the preset, a port for each GPU
-    if gbits == 800.0:
+    found = re.search(r"(\d+)\s*(?:[xX]|Omni-Path)\s*(\d+)\s*G", text)
+    if not found or int(found[1]) * int(found[2]) >= 1600:
+        return cluster  # not said, or of one port only, or a port of 200 Gb/s for each GPU: as the preset
+    ports, gbits = int(found[1]), int(found[2])
+    if ports * gbits == 800:
         return replace(cluster, inter_fabric=HDR4)
-    rail = replace(
-        cluster.inter, bandwidth_gbytes_per_s=min(cluster.inter.bandwidth_gbytes_per_s, gbits / 8 * LINE_SHARE)
-    )
-    fabric = replace(HDR8, name=text, bandwidth_gbytes_per_s=gbits / 8 * LINE_SHARE, measured=(), source="line rate")
+    port = gbits / 8 * LINE_SHARE
+    rail = replace(cluster.inter, bandwidth_gbytes_per_s=min(cluster.inter.bandwidth_gbytes_per_s, port))
+    fabric = replace(HDR8, name=text, bandwidth_gbytes_per_s=ports * port, measured=(), source="line rate")
     return replace(cluster, inter=rail, inter_fabric=fabric)

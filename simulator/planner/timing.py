@@ -135,7 +135,9 @@ def _exposed_data_seconds(
     if layout.zero == 2:
         return m * max(0.0, scattered - hidden * 2 / 3) + between + gathered
     gathers = 2 if layout.reshard else 1  # backward frees the weights in any case
-    return m * max(0.0, gathers * gathered + scattered - hidden) + between
+    # nothing hides the first unit's gather and the last unit's reduction
+    ends = (gathered + scattered) / (math.ceil(model.layers / layout.pp) + 1)
+    return m * max(ends, gathers * gathered + scattered - hidden) + between
 
 
 def _optimizer_seconds(model: Transformer, layout: Layout, cluster: Cluster, constants: Constants) -> float:

@@ -202,3 +202,43 @@ def peak(model: Transformer, sharding: str, micro_batch: int) -> tuple[int, dict
             optimizer.step()
             optimizer.zero_grad()
         return ledger.peak_bytes, ledger.by_kind(at_peak=True)
+
+
+def seconds(model: Transformer, kind: str, micro_batch: int, accumulation: int) -> float:
+    """Virtual seconds of forward and backward of the second step: the first makes DDP's buckets and pipeline shapes."""
+    import time
+
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    rank, size = dist.get_rank(), dist.get_world_size()
+    tokens = torch.zeros(micro_batch * accumulation, model.seq_len, dtype=torch.long)
+
+    def loss(out: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(out.flatten(0, 1), target.flatten())
+
+    if kind == "pp":
+        stage = PipelineStage(Stage(model, rank, size), rank, size, torch.device("cpu"))
+        schedule = Schedule1F1B(stage, n_microbatches=accumulation, loss_fn=loss)
+
+        def run() -> None:
+            schedule.step(*([tokens] if rank == 0 else []), **({"target": tokens} if rank == size - 1 else {}))
+
+    else:
+        decoder: nn.Module = Decoder(model, tp=size if kind == "tp" else 1)
+        if kind == "ddp":
+            decoder = nn.parallel.DistributedDataParallel(decoder, bucket_cap_mb=0.4)
+        elif kind == "fsdp":
+            for part in (*decoder.layers, decoder):
+                fully_shard(part, mesh=init_device_mesh("cpu", (size,)))
+
+        def run() -> None:
+            loss(decoder(tokens), tokens).backward()
+
+    run()
+    dist.barrier()
+    begin = time.perf_counter()
+    run()
+    dist.barrier()
+    return time.perf_counter() - begin

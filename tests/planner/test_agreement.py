@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 import simulator
+from simulator.cluster import Cluster, Gpu, Link
 from simulator.cluster.algorithms import plain_name
 from simulator.planner import PRECISIONS, Layout
-from simulator.planner.constants import FITTED
+from simulator.planner.constants import FITTED, Constants
 from simulator.planner.memory import memory
+from simulator.planner.timing import step_time
 from simulator.planner.wire import states, traffic
 from tests.planner import programs
 from tests.planner.programs import MEDIUM, PLAIN, TINY
@@ -83,3 +85,39 @@ def test_peak_memory(sharding: str, zero: int, micro_batch: int):
     assert found.total == pytest.approx(peak, rel=0.05)
     assert found.parameters == kinds["parameters"]
     assert found.optimizer == pytest.approx(kinds["optimizer_state"], rel=1e-3)
+
+
+#: Without launches and with memory so fast that FLOPs decide: 1 TFLOP/s, and links of so many GB/s.
+FLOPS_ONLY = Gpu("flops only", {"float32": 1e12}, 1e6, 80.0, 0.0, 1.0, 1.0)
+#: What such a GPU makes of the constants that real ones need.
+IDEAL = Constants(1.0, 0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0)
+KINDS = {
+    "ddp": Layout(dp=2, micro_batch=2, precision=FP32),
+    "fsdp": Layout(dp=2, zero=3, micro_batch=2, precision=FP32),
+    "tp": Layout(tp=2, micro_batch=2, precision=FP32),
+    "pp": Layout(pp=2, accumulation=4, precision=FP32),
+}
+
+
+@pytest.mark.parametrize("gbytes_per_s", [2.0, 8.0])
+def test_step_time_and_ranking(gbytes_per_s: float):
+    """Forward and backward in virtual time: each within 15 %, and the same order where they differ by more than that.
+
+    The simulated GPU computes the whole square of attention scores, the planner's half of it: the difference is here.
+    """
+    link = Link(1.0, gbytes_per_s)
+    cluster = Cluster("flops only", 8, intra=link, inter=link, gpu=FLOPS_ONLY)
+    measured, said = {}, {}
+    for kind, layout in KINDS.items():
+        args = (MEDIUM, kind, layout.micro_batch, layout.accumulation)
+        run = simulator.run(programs.seconds, 2, args=args, cluster=cluster, echo=False)
+        assert run.ok, run.outcome.text
+        time = step_time(MEDIUM, layout, cluster, IDEAL)
+        # sequences a second, as the kinds have different batches
+        measured[kind] = layout.global_batch / max(run.results)
+        said[kind] = layout.global_batch / (time.total - time.optimizer)
+        assert said[kind] == pytest.approx(measured[kind], rel=0.15), kind
+    for one in KINDS:
+        for other in KINDS:
+            if measured[one] > 1.15 * measured[other]:
+                assert said[one] > said[other], (one, other)
