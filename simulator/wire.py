@@ -36,7 +36,7 @@ class Op(msgspec.Struct, array_like=True, tag="op"):
 
     `work` is unique in the rank, `number` counts the operations of its thread. `peer`: global rank of the other side or
     root, -1 for none or any. Of the fault plan: `slow`, a factor on its duration; `cut`, the partition between its
-    ranks, and when that ends (-1: never).
+    ranks, and when that ends (-1: never). Of an all_to_all_single: `sent` to and `expected` from each member, in rows.
     """
 
     thread: str
@@ -60,6 +60,8 @@ class Op(msgspec.Struct, array_like=True, tag="op"):
     slow: Annotated[float, msgspec.Meta(ge=1, le=1e6)] = 1.0
     cut: str = ""
     heals_ns: Ns = 0
+    sent: tuple[Size, ...] = ()
+    expected: tuple[Size, ...] = ()
 
 
 class Note(msgspec.Struct, array_like=True, tag="note"):

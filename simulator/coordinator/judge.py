@@ -27,6 +27,8 @@ class Judge:
     def mismatch(self, meeting: Meeting) -> None:
         odd, _ = meeting.odd_ranks()
         first = meeting.ops[min(meeting.ops)]
+        if len(meeting.disagreement()) == 1:
+            odd = tuple(sorted({rank for pair in meeting.misfits() for rank in pair}))
         verdict = self._verdict("CollectiveMismatch", words.mismatch(meeting), odd, first, meeting.issue_ns)
         self.fail(meeting.ops.values(), verdict, meeting.issue_ns)
 

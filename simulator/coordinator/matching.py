@@ -66,9 +66,22 @@ class Meeting:
         """
         ops = [op.op for op in self.ops.values()]
         signature = (ops[0].op, ops[0].reduce, ops[0].dtype, ops[0].peer, ops[0].shapes)
+        if ops[0].sent:
+            return len(self.disagreement()) == 1 and not self.misfits()
         if all((o.op, o.reduce, o.dtype, o.peer, o.shapes) == signature for o in ops):
             return True
         return len(self.disagreement()) == 1
+
+    def misfits(self) -> list[tuple[int, int]]:
+        """Pairs (sender, receiver) of an all_to_all_single whose parts differ in size."""
+        members, sizes = self.members, {rank: (op.op.sent, op.op.expected) for rank, op in self.ops.items()}
+        whole = all(len(part) == len(members) for parts in sizes.values() for part in parts)
+        return [
+            (source, target)
+            for i, source in enumerate(members)
+            for j, target in enumerate(members)
+            if not whole or sizes[source][0][j] != sizes[target][1][i]
+        ]
 
     def odd_ranks(self) -> tuple[tuple[int, ...], bool]:
         """The ranks outside the majority, and whether there is one; without a majority: every rank."""

@@ -13,6 +13,8 @@ _SAME_ORDER = "Every rank must call the same collectives in the same order, with
 
 def mismatch(meeting: Meeting) -> str:
     """Who called what in one collective or message."""
+    if len(meeting.disagreement()) == 1:
+        return _misfit(meeting)
     odd, majority = meeting.odd_ranks()
     first = meeting.ops[min(meeting.ops)]
     calls: dict[str, list[int]] = {}
@@ -29,6 +31,28 @@ def mismatch(meeting: Meeting) -> str:
         else "the ranks disagree, without a majority"
     )
     return f"In collective #{first.op.seq}{_on(first)} {blame}: {said}. {_SAME_ORDER}"
+
+
+def _misfit(meeting: Meeting) -> str:
+    """Every rank called the same all_to_all_single, with parts that do not fit."""
+    first = meeting.ops[min(meeting.ops)]
+    pairs = [
+        f"rank {source} sends {_part(meeting, source, target, 'sent')} rows to rank {target}, which expects "
+        f"{_part(meeting, target, source, 'expected')}"
+        for source, target in meeting.misfits()
+    ]
+    more = f"; and {len(pairs) - 3} more pairs" if len(pairs) > 3 else ""
+    return (
+        f"In collective #{first.op.seq}{_on(first)} the parts do not fit: {'; '.join(pairs[:3])}{more}"
+        f"{_at(first.op.site)}. What a rank sends to another one (input_split_sizes) is what that one expects from it "
+        "(output_split_sizes)."
+    )
+
+
+def _part(meeting: Meeting, rank: int, other: int, side: str) -> int:
+    sizes: tuple[int, ...] = getattr(meeting.ops[rank].op, side)
+    position = meeting.members.index(other)
+    return sizes[position] if position < len(sizes) else 0
 
 
 def timeout(ranks: Sequence[RankState], op: OpState) -> str:

@@ -19,7 +19,7 @@ from torch.distributed import distributed_c10d
 from simulator import wire
 from simulator.rank import context, corruption, payloads, refusals
 from simulator.rank.failures import Unsupported
-from simulator.rank.operations import OPERATIONS, dtype_name, num_bytes, option, outputs, reduce_name, tensors
+from simulator.rank.operations import OPERATIONS, dtype_name, num_bytes, option, outputs, reduce_name, splits, tensors
 from simulator.rank.reduction import rank_order
 from simulator.rank.sites import call_site
 from simulator.rank.work import Launch, RankWork, SkippedWork
@@ -123,6 +123,7 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
         slow=slow,
         cut=cut,
         heals_ns=heals_ns,
+        **splits(method, args, group._size),
     )
     ctx.link.note(op)
     if ctx.ledger is not None:

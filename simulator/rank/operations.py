@@ -75,6 +75,18 @@ def reduce_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return str(getattr(reduce_op, "op", reduce_op)).rpartition(".")[2] if reduce_op is not None else ""
 
 
+def splits(name: str, args: tuple[Any, ...], size: int) -> dict[str, tuple[int, ...]]:
+    """Rows that an all_to_all_single sends to and expects from each member: its split sizes, or equal parts."""
+    if name not in ("alltoall_base", "all_to_all_single"):
+        return {}
+    output, given, expected, sent = args[:4]
+    return {"sent": _parts(given, sent, size), "expected": _parts(output, expected, size)}
+
+
+def _parts(tensor: torch.Tensor, sizes: list[int], size: int) -> tuple[int, ...]:
+    return tuple(sizes) or (tensor.shape[0] // size,) * size
+
+
 def outputs(name: str, args: tuple[Any, ...]) -> list[Any]:
     """What the future of the work resolves to, as gloo's does: the tensors of the first argument."""
     if name.endswith("barrier") or not args:

@@ -111,3 +111,22 @@ def test_explain_has_diagnosis_tape_stacks_and_replay_line():
 def test_the_exception_class_is_torchs():
     with pytest.raises(simulator.PeerLost, match="killed at step 1"):
         simulator.run(programs.train, 3, faults="kill(rank=0, step=1)", echo=False).raise_for_outcome()
+
+
+def test_parts_of_all_to_all_single_that_do_not_fit():
+    def exchange():
+        import torch
+        import torch.distributed as dist
+
+        rank, size = dist.get_rank(), dist.get_world_size()
+        sent = [rank + 1] * size
+        expected = [source + 1 for source in range(size)]
+        if rank == 1:
+            expected[2] = 1  # rank 2 sends 3
+        dist.all_to_all_single(torch.empty(sum(expected)), torch.ones(sum(sent)), expected, sent)
+
+    runs = [simulator.run(exchange, 3, echo=False) for _ in range(2)]
+    assert runs[0].outcome.name == "CollectiveMismatch"
+    assert runs[0].outcome.ranks == (1, 2)
+    assert "rank 2 sends 3 rows to rank 1, which expects 1" in runs[0].outcome.text
+    assert runs[0].trace.digest == runs[1].trace.digest
