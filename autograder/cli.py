@@ -25,9 +25,9 @@ _COMMANDS = {
     "nbgrader": ("autograder.nbgrader_bridge.commands", "nbgrader", "The steps of nbgrader, one by one (instructors)."),
     "plan": ("simulator.planner.command", "plan", "Rank the ways to lay out training on GPUs, as predicted."),
     "release": ("autograder.nbgrader_bridge.handout", "release", "Write the course as students get it (instructors)."),
-    "run": ("simulator.cli", "run", "Run a function of a Python file in several ranks."),
+    "run": ("simulator.cli", "run", "Run a script, or a function of one, in several ranks."),
     "status": ("autograder.commands", "status", "Show what is done and what is next."),
-    "trace": ("simulator.cli", "trace", "Show, compare or export saved traces."),
+    "trace": ("simulator.trace.command", "trace", "Show, compare or export saved traces."),
     "validate": ("autograder.matrix.commands", "validate", "Say what a lab still lacks (authors)."),
 }
 

@@ -33,6 +33,7 @@ from simulator.memory import memory_profile
 from simulator.outcome import Outcome
 from simulator.planner import plan
 from simulator.run import Run, run
+from simulator.script import run_script
 from simulator.trace import Event, Trace
 from simulator.twice import run_twice
 
@@ -63,6 +64,7 @@ __all__ = [
     "memory_profile",
     "plan",
     "run",
+    "run_script",
     "run_twice",
     "steps",
 ]

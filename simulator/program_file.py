@@ -25,13 +25,9 @@ def load(program: str) -> Callable[..., Any]:
         UsageError: no such file or function, a file that cannot be imported, a function that needs arguments.
     """
     file, _, name = program.rpartition(":")
-    path = Path(file or program)
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}: write FILE.py:FUNCTION, for example train.py:main")
-    functions = _functions(path)
+    path = Path(file)
+    _, functions = parse(path)
     known = f"{path} has {', '.join(functions)}" if functions else f"{path} has no function"
-    if not file:
-        raise UsageError(f"say which function to run, {path}:FUNCTION; {known}")
     module = _import(path)
     function = getattr(module, name, None)
     if not callable(function):
@@ -48,15 +44,21 @@ def load(program: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _functions(path: Path) -> list[str]:
-    """Names of the functions at the top of the file."""
+def parse(path: Path) -> tuple[ast.Module, list[str]]:
+    """The file's syntax tree, and the names of the functions at its top.
+
+    Raises:
+        UsageError: no such file, or a file that is not Python.
+    """
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}: write FILE.py, or FILE.py:FUNCTION, for example train.py:main")
     try:
         tree = ast.parse(path.read_bytes())
     except SyntaxError as error:
         raise UsageError(f"{path}, line {error.lineno}, is not Python: {error.msg}") from None
     except ValueError as error:
         raise UsageError(f"{path} is not Python: {error}") from None
-    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return tree, [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
 def _import(path: Path) -> Any:

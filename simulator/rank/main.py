@@ -70,6 +70,8 @@ def _make_context(start: Start, sock: socket.socket) -> context.Context:
         "LOCAL_WORLD_SIZE": start.world_size,
         "GROUP_WORLD_SIZE": 1,
         "ROLE_WORLD_SIZE": start.world_size,
+        "MASTER_ADDR": "127.0.0.1",  # for programs that look: the group needs no address
+        "MASTER_PORT": 29500,
         "TORCHELASTIC_RESTART_COUNT": start.restart_count,
         "TORCHELASTIC_MAX_RESTARTS": start.max_restarts,
         "TORCHELASTIC_RUN_ID": "lockstep",
@@ -170,7 +172,7 @@ def _failed(ctx: context.Context, error: BaseException) -> wire.Leave:
 
     words = str(error)
     if isinstance(error, SystemExit):
-        words = f"sys.exit({error.code!r}) ended the rank before its function returned"
+        words = f"sys.exit({error.code!r}) ended the rank"
     data = {"rank": ctx.rank, "type": type(error).__name__, "message": words, "frames": _frames(error)}
     return wire.Leave("error", ctx.now_ns, error=json.dumps(data).encode(), derived=is_derived(error))
 
