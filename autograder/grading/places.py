@@ -91,7 +91,7 @@ class Rooms:
         if self._world is None or not self._world.coordinator.is_alive:
             self._world = launch.World(ranks=self._room)
             self._world.limit_bytes = self._building.limits.rank_bytes
-            self._world.cwd, self._world.environ = self._building.place()
+            self._world.cwd, self._world.environ = self._room.place
         else:
             self._world.move_to(self._room)
         return self._world

@@ -33,7 +33,8 @@ def as_images(page: str) -> str:
         picture = _picture(" ".join(html.unescape(tex).split()))
         if not picture:
             return found[0]
-        image = f'<img alt="{html.escape(html.unescape(tex))}" style="height:{picture[1]:.2f}em" src="{picture[0]}">'
+        words = html.escape(html.unescape(tex))
+        image = f'<img alt="{words}" style="height:{picture[1]:.2f}em;border:0" src="{picture[0]}">'
         return f"<p>{image}</p>" if found["block"] else image
 
     return _PLACES.sub(draw, page)

@@ -45,12 +45,6 @@ class Building:
             self._answer()
             self._is_ready = True
 
-    def place(self) -> tuple[str, dict[str, str]]:
-        """Working directory and environment of ranks in a room."""
-        if self.isolation == "bubblewrap":
-            return bubblewrap.SCRATCH, dict(bubblewrap.ENVIRONMENT)
-        return "/", bubblewrap.ENVIRONMENT | {"HOME": "/nonexistent", "TMPDIR": tempfile.gettempdir()}
-
     def open(self) -> Room:
         """A new room. Where the kernel refuses namespaces inside namespaces, the whole building is new every time."""
         if self._nursery is None or not self._nursery.is_alive:
@@ -113,6 +107,13 @@ class Room(launch.Channel):
             raise SandboxError("the sandbox opened a room and it ended at once")
         self._bodies += self._frames.feed(data)
         self._watch = watch.Watch(self.pid, building.limits, self.end)
+
+    @property
+    def place(self) -> tuple[str, dict[str, str]]:
+        """Working directory and environment of ranks here."""
+        if self._building.isolation == "bubblewrap":
+            return bubblewrap.SCRATCH, dict(bubblewrap.ENVIRONMENT)
+        return "/", bubblewrap.ENVIRONMENT | {"HOME": "/nonexistent", "TMPDIR": tempfile.gettempdir()}
 
     @property
     def why_ended(self) -> str:

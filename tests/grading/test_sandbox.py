@@ -36,7 +36,7 @@ def building() -> Iterator[Building]:
 
 def _run(room: Room, function: Callable[..., Any], ranks: int = 1) -> simulator.Run:
     world = launch.World(ranks=room)
-    world.cwd, world.environ = bubblewrap.SCRATCH, dict(bubblewrap.ENVIRONMENT)
+    world.cwd, world.environ = room.place
     try:
         with launch.within(world):
             return simulator.run(function, ranks, echo=False)
@@ -144,3 +144,18 @@ def test_a_room_that_takes_too_much_memory_is_ended() -> None:
     now.stop()
     assert ended == [True]
     assert "running out of memory" in now.why
+
+
+def test_limits_alone_end_what_they_started() -> None:
+    """Without bubblewrap: the same rooms, without walls."""
+    made = Building("limits")
+    try:
+        room = made.open()
+        run = _run(room, _leave_a_process, 2)
+        inside = psutil.Process(room.pid).children(recursive=True)
+        room.close()
+        assert run.ok, run.outcome
+        assert not made.is_nested
+        assert psutil.wait_procs(inside, timeout=10)[1] == []
+    finally:
+        made.close()

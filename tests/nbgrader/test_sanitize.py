@@ -43,3 +43,19 @@ def test_ordinary_text_looks_as_written() -> None:
     )
     for piece in ("<h2", "<strong>bold</strong>", "a &lt; b", 'href="https://example.org"', "<td>1</td>"):
         assert piece in html
+
+
+def test_formulas_are_pictures_with_their_tex() -> None:
+    page = markdown2html("sends $2\\frac{W-1}{W} n$\n\n$$\\sum_r x_r < 3$$")
+    assert page.count('src="data:image/png;base64,') == 2
+    assert 'alt="2\\frac{W-1}{W} n"' in page
+    assert 'alt="\\sum_r x_r &lt; 3"' in page
+    assert dangers(page) == []
+    assert page == markdown2html("sends $2\\frac{W-1}{W} n$\n\n$$\\sum_r x_r < 3$$")
+
+
+@pytest.mark.parametrize(
+    "source", ["costs $5 and $6", "`$x$`", "$\\unknowncommand{x}$", "$" + "{" * 300 + "$", "$" + "x" * 500 + "$"]
+)
+def test_what_is_no_formula_stays_text(source: str) -> None:
+    assert "<img" not in markdown2html(source)
