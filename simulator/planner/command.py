@@ -10,8 +10,10 @@ import click
 
 from simulator.cli import Command
 from simulator.cluster import PRESETS
+from simulator.errors import UsageError
 from simulator.planner.brief import BriefRow, brief, grey_zone
 from simulator.planner.explain import PARTS, why_it_loses
+from simulator.planner.goodput import GPU_HOURS_BETWEEN_FAILURES, Reliability
 from simulator.planner.layout import PRECISIONS
 from simulator.planner.memory import GIB
 from simulator.planner.model import MODELS
@@ -39,6 +41,13 @@ BAND = (
     help="What a parameter takes: bytes by convention, or a kind of mixed precision.",
 )
 @click.option("--price", default=USD_PER_GPU_HOUR, show_default=True, help="US dollars for a GPU and hour.")
+@click.option(
+    "--failure-hours",
+    default=round(GPU_HOURS_BETWEEN_FAILURES),
+    show_default=True,
+    help="Hours between failures of one GPU (Llama 3: 419 interruptions in 54 days on 16384 GPUs).",
+)
+@click.option("--checkpoint", default=60.0, show_default=True, help="Seconds that saving a checkpoint stops training.")
 @click.option("--top", default=12, show_default=True, help="How many kinds of plan are listed.")
 @click.option(
     "--brief", "of_brief", is_flag=True, help="7B on 8 GPUs, 13B on 16, 70B on 128, and the grey zone of DDP."
@@ -52,6 +61,8 @@ def plan(
     seq: int | None,
     precision: str,
     price: float,
+    failure_hours: float,
+    checkpoint: float,
     top: int,
     of_brief: bool,
     as_json: bool,
@@ -63,7 +74,18 @@ def plan(
     if of_brief:
         _print_brief(cluster, as_json)
         return
-    found = make_plan(model, gpus, batch, cluster, seq_len=seq, precision=precision, usd_per_gpu_hour=price)
+    if failure_hours <= 0 or checkpoint <= 0 or price < 0:
+        raise UsageError("--failure-hours and --checkpoint must be positive, --price not negative")
+    found = make_plan(
+        model,
+        gpus,
+        batch,
+        cluster,
+        seq_len=seq,
+        precision=precision,
+        usd_per_gpu_hour=price,
+        reliability=Reliability(failure_hours, checkpoint),
+    )
     if as_json:
         click.echo(json.dumps(found.as_dict(), indent=2))
     else:
@@ -95,7 +117,7 @@ def _report(found: Planning, top: int) -> list[str]:
         ]
         return lines
     lines += _ranking(found, found.best, top)
-    lines += ["", *_parts(found.best)]
+    lines += ["", *_parts(found.best), _goodput(found, found.best)]
     if found.rejected:
         lines += ["", "Does not fit:", *(f"  {kind}: {why}" for kind, why in found.rejected.items())]
     return lines
@@ -128,6 +150,15 @@ def _parts(best: Prediction) -> list[str]:
         "Time of 1: " + ", ".join(f"{word} {s:.3g} s" for word, s in time if s > 1e-3 * best.step_s) + ".",
         "Memory of 1: " + ", ".join(f"{word} {gib:.1f} GiB" for word, gib in memory if gib > 0.05) + ".",
     ]
+
+
+def _goodput(found: Planning, best: Prediction) -> str:
+    failing, gpus = found.reliability, best.layout.gpus
+    return (
+        f"Goodput of 1: {100 * found.goodput(best):.1f} %, with a failure every "
+        f"{failing.seconds_between_failures(gpus) / 3600:.0f} hours, a checkpoint of {failing.checkpoint_s:g} s every "
+        f"{failing.checkpoint_interval_s(gpus) / 60:.0f} minutes and {failing.restart_s:g} s to restart."
+    )
 
 
 def _print_brief(cluster: str, as_json: bool) -> None:

@@ -19,6 +19,14 @@ def test_ranked_plans_with_reasons():
     assert "Predicted, not measured" in result.output
     assert "why it loses" in result.output
     assert "Does not fit:\n  DDP: needs" in result.output
+    assert "Goodput of 1: 99.8 %, with a failure every 6335 hours" in result.output
+
+
+def test_frequent_failures_and_slow_checkpoints_leave_less():
+    result = lockstep_plan("--failure-hours", "1000", "--checkpoint", "300")
+    assert "Goodput of 1: 9" in result.output
+    assert "with a failure every 125 hours, a checkpoint of 300 s every 274 minutes" in result.output
+    assert lockstep_plan("--checkpoint", "0").exit_code == 2
 
 
 def test_infeasible_is_exit_code_1():
