@@ -19,7 +19,17 @@ from torch.distributed import distributed_c10d
 from simulator import wire
 from simulator.rank import context, corruption, payloads, refusals
 from simulator.rank.failures import Unsupported
-from simulator.rank.operations import OPERATIONS, dtype_name, num_bytes, option, outputs, reduce_name, splits, tensors
+from simulator.rank.operations import (
+    OPERATIONS,
+    dtype_name,
+    num_bytes,
+    option,
+    outputs,
+    peer_of,
+    reduce_name,
+    splits,
+    tensors,
+)
 from simulator.rank.reduction import rank_order
 from simulator.rank.sites import call_site
 from simulator.rank.work import Launch, RankWork, SkippedWork
@@ -99,7 +109,7 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
             launch = corruption.corrupted(launch, fault, targets, result)
     work = RankWork(ctx.next_work(), launch, result, holds_host=spec.op.endswith("barrier"))
     ctx.works[work.number] = work
-    peer = _peer(method, args, kwargs, ranks)
+    peer = peer_of(method, args, kwargs, ranks)
     slow, cut, heals_ns = ctx.points.on_the_wire((ctx.rank, peer) if is_p2p else ranks)
     op = wire.Op(
         thread=ctx.thread.name,
@@ -129,14 +139,6 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
     if ctx.ledger is not None:
         ctx.ledger.collective(spec.op, parts, result)
     return work
-
-
-def _peer(method: str, args: tuple[Any, ...], kwargs: dict[str, Any], ranks: tuple[int, ...]) -> int:
-    """Global rank of the other side of a message, or of the root of a collective; -1 for none."""
-    if method in ("send", "recv"):
-        return ranks[int(args[1])]
-    root = option(args, kwargs, "rootRank")
-    return -1 if root is None or method == "recv_anysource" else ranks[root]
 
 
 def _timeout_ns(group: RankGroup, args: tuple[Any, ...], kwargs: dict[str, Any], default_ns: int) -> int:

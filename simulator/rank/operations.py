@@ -87,6 +87,14 @@ def _parts(tensor: torch.Tensor, sizes: list[int], size: int) -> tuple[int, ...]
     return tuple(sizes) or (tensor.shape[0] // size,) * size
 
 
+def peer_of(method: str, args: tuple[Any, ...], kwargs: dict[str, Any], ranks: tuple[int, ...]) -> int:
+    """Global rank of the other side of a message, or of the root of a collective; -1 for none."""
+    if method in ("send", "recv"):
+        return ranks[int(args[1])]
+    root = option(args, kwargs, "rootRank")
+    return -1 if root is None or method == "recv_anysource" else ranks[root]
+
+
 def outputs(name: str, args: tuple[Any, ...]) -> list[Any]:
     """What the future of the work resolves to, as gloo's does: the tensors of the first argument."""
     if name.endswith("barrier") or not args:
