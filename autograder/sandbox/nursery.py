@@ -14,7 +14,7 @@ import socket
 import sys
 from typing import NoReturn
 
-from autograder.sandbox import limits, namespaces
+from autograder.sandbox import limits, namespaces, processes
 from autograder.sandbox.bubblewrap import SCRATCH
 from autograder.sandbox.messages import Open, Opened, decode_open
 from simulator import wire
@@ -95,6 +95,7 @@ def _serve(owner: socket.socket, wanted: Open, theirs: int) -> NoReturn:
     """Be the forkserver of a room's ranks until the caller is gone or everything here is killed."""
     if not wanted.apart:
         rank_main.prepare_process()
+        processes.adopt_orphans()  # the first process of its own namespaces does so anyway
     limits.apply(wanted.limits, processes=wanted.alone)
     namespaces.close_to_others()
     caller = socket.socket(fileno=theirs)
