@@ -30,12 +30,12 @@ class Constants:
 
 #: What `python -m simulator.planner.calibrate` prints.
 FITTED = Constants(
-    gemm_efficiency=0.871,
-    gemm_traffic=0.622,
-    attention_efficiency=0.339,
+    gemm_efficiency=0.876,
+    gemm_traffic=0.328,
+    attention_efficiency=0.33,
     elementwise_bandwidth=0.9,
-    overlap=0.188,
-    synchronisation=0.00289,
+    overlap=0.19,
+    synchronisation=0.00499,
     context_gib=1.0,
     fragmentation=1.0,
 )

@@ -60,7 +60,8 @@ def readable_runs(path: str | Path) -> tuple[list[Run], list[str]]:
 
 
 def run_of(row: Mapping[str, str]) -> Run:
-    if missing := [name for name in ("num_gpus", "n_layers", "d_model", "seq_len") if not row[name]]:
+    needed = ("num_gpus", "d_model", "seq_len", *(() if row["params_b"] else ("n_layers",)))
+    if missing := [name for name in needed if not row[name]]:
         raise UsageError(f"{', '.join(missing)} not given")
     model = model_of(row)
     return Run(
@@ -83,11 +84,11 @@ def _integer(row: Mapping[str, str], column: str, default: int = 1) -> int:
 
 
 def model_of(row: Mapping[str, str]) -> Transformer:
-    heads = _integer(row, "n_heads")
+    heads = _integer(row, "n_heads") if row["n_heads"] else _usual_heads(row)
     attention, framework = row["attn_impl"].lower(), row["framework"].lower()
     megatron = "megatron" in framework
     unfused = "unfused" in attention or attention in (("torch", "fused", "") if megatron else ("torch", "fused"))
-    return Transformer(
+    model = Transformer(
         row["model"],
         layers=_integer(row, "n_layers"),
         d_model=_integer(row, "d_model"),
@@ -106,6 +107,18 @@ def model_of(row: Mapping[str, str]) -> Transformer:
         or megatron,
         dropout=megatron and unfused,
     )
+    if row["n_layers"]:
+        return model
+    pp = _integer(row, "pp")
+    inside = float(row["params_b"]) * 1e9 - model.embedding_parameters - model.head_parameters
+    return replace(model, layers=max(1, round(inside / model.layer_parameters / pp)) * pp)
+
+
+def _usual_heads(row: Mapping[str, str]) -> int:
+    """Heads of about 128 where the table names none: a number that tensor parallelism and the width allow."""
+    width, tp = _integer(row, "d_model"), _integer(row, "tp")
+    allowed = [heads for heads in range(tp, width + 1, tp) if width % heads == 0]
+    return min(allowed, key=lambda heads: abs(width / heads - 128), default=1)
 
 
 def layout_of(row: Mapping[str, str]) -> Layout:

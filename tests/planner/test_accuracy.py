@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import asdict, fields
 
 import pytest
@@ -81,3 +82,13 @@ def test_files_that_are_no_tables_of_runs_are_refused(tmp_path, text):
         readable_runs(path)
     with pytest.raises(UsageError, match="cannot read"):
         readable_runs(tmp_path / "missing.csv")
+
+
+def test_the_document_names_the_constants_and_errors():
+    text = (DATA.parents[2] / "docs" / "planner.md").read_text()
+    for name, value in asdict(FITTED).items():
+        (said,) = re.findall(rf"^\| {name} \| ([\d.]+) \|", text, re.MULTILINE)
+        assert float(said) == pytest.approx(value, abs=5e-4)
+    result = planner_accuracy.report(read_runs(DATA / "validation.csv"), read_runs(DATA / "feasibility.csv"))
+    for share in ("mape", "median", "max", "baseline_mape", "fit_accuracy", "fit_balanced_accuracy"):
+        assert planner_accuracy.percent(result[share]) in text, share
