@@ -61,7 +61,7 @@ def test_the_command_prints_one_object(monkeypatch, capsys):
 def test_rows_that_cannot_be_modelled_are_named(tmp_path):
     with (DATA / "validation.csv").open() as file:
         rows = list(csv.DictReader(file))[:2]
-    rows[0]["n_layers"] = ""
+    rows[0].update(n_layers="", params_b="")
     path = tmp_path / "runs.csv"
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
@@ -92,3 +92,11 @@ def test_the_document_names_the_constants_and_errors():
     result = planner_accuracy.report(read_runs(DATA / "validation.csv"), read_runs(DATA / "feasibility.csv"))
     for share in ("mape", "median", "max", "baseline_mape", "fit_accuracy", "fit_balanced_accuracy"):
         assert planner_accuracy.percent(result[share]) in text, share
+
+
+def test_layers_and_heads_that_a_table_leaves_out_follow_from_what_it_says():
+    """BigScience's first trials: 14400 wide, "200B", tensor parallelism over 8, four pipeline stages."""
+    (run,) = [run for run in read_runs(DATA / "feasibility.csv") if run.id == "bigscience-001"]
+    assert run.model.layers % 4 == 0
+    assert run.model.heads % 8 == 0
+    assert run.model.parameters == pytest.approx(200e9, rel=0.02)
