@@ -119,10 +119,10 @@ def _line(row: Row) -> str:
 
 
 def _missed(result: NotebookResult) -> str:
-    """The keys of the parts that failed; where nothing passed, what was seen first says more."""
+    """The keys of the parts that failed; where nothing passed, what was seen first in a started exercise says more."""
     findings = [finding for exercise in result.exercises for finding in exercise.findings]
     if result.points == 0 and findings:
-        return findings[0].title
+        return next((f for f in findings if f.key != "unfinished"), findings[0]).title
     missed = [part.key for exercise in result.exercises for part in exercise.parts if not part.passed]
     return "missed: " + ", ".join(missed) if missed else ""
 

@@ -7,12 +7,14 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from autograder import course
 from autograder.build import tree
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = "lab2"
 EXERCISE = "ring-all-reduce"
 CHECK = f"check-{EXERCISE}"
+MAX_POINTS = course.load(ROOT).lab(LAB).max_points  # of all exercises of the lab, which grows
 SCRIPT = "<script>alert('pwned')</script>"
 Notebook = dict[str, Any]
 
