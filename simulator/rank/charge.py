@@ -33,6 +33,9 @@ _FREE = frozenset(
     )
 )
 _READS = frozenset(("_local_scalar_dense", "equal", "is_nonzero", "nonzero", "allclose"))
+#: With these DDP's reducer marks unused parameters, in the order of their addresses in memory. Inside AccumulateGrad, from
+#: where it does that, they cost nothing, or virtual time would depend on those addresses.
+_OF_REDUCER = frozenset(("zero_", "fill_", "_local_scalar_dense"))
 _CHARGED_NAMESPACES = ("aten", "fsdp", "torchvision", "prims")
 
 
@@ -82,7 +85,8 @@ class Charging(TorchDispatchMode):  # type: ignore[no-untyped-call]
             thread.advance(thread.now_ns)
 
 
-FREE, READS = -1, -2  # in the place of a duration: costs nothing; the host waits for a value
+#: In the place of a duration: costs nothing; the host waits for a value; see `_OF_REDUCER`.
+FREE, READS, OF_REDUCER = -1, -2, -3
 
 
 class _Costs:
@@ -97,6 +101,8 @@ class _Costs:
         kind = self.kind.get(func)
         if kind is None:
             kind = self.kind[func] = _kind(func)
+        if kind == OF_REDUCER:
+            kind = FREE if _in_accumulate_grad() else READS if func._schema.name.endswith("_local_scalar_dense") else 0
         if kind < 0:
             return 0, kind
         key = [func]
@@ -123,7 +129,14 @@ def _kind(func: Any) -> int:
     namespace, _, name = func._schema.name.partition("::")
     if namespace not in _CHARGED_NAMESPACES or name in _FREE or func.is_view:
         return FREE
+    if name in _OF_REDUCER:
+        return OF_REDUCER
     return READS if name in _READS else 0
+
+
+def _in_accumulate_grad() -> bool:
+    node = torch._C._current_autograd_node()
+    return node is not None and node.name() == "torch::autograd::AccumulateGrad"
 
 
 def _bytes_moved(func: Any, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> int:
