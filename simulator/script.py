@@ -68,7 +68,7 @@ def in_rank(script: str, argv: tuple[str, ...]) -> None:
     """What every rank of a script runs."""
     import torch.multiprocessing
 
-    torch.multiprocessing.spawn = _spawn  # type: ignore[assignment]
+    torch.multiprocessing.spawn = _spawn  # type: ignore[attr-defined]
     as_main(script, argv)
 
 

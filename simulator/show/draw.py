@@ -34,7 +34,7 @@ def draw(trace: Trace, title: str, subtitle: str) -> Figure:
     scene = lay_out(trace, len(lines) + len(provenance))
     canvas = Canvas(WIDTH, scene.geometry.height)
     furniture.title(canvas, title, lines, provenance)
-    furniture.time_axis(canvas, scene.axis, scene.geometry)
+    furniture.time_axis(canvas, scene.axis, scene.geometry, words.time(trace))
     furniture.totals_column(canvas, trace, scene.geometry)
     _lanes(canvas, scene)
     _bars(canvas, scene)

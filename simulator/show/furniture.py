@@ -24,7 +24,7 @@ def title(canvas: Canvas, headline: str, lines: list[str], provenance: list[str]
         canvas.text(PAD, PAD + TITLE_H + 2 + index * LINE_H, line, size=size, colour=colour)
 
 
-def time_axis(canvas: Canvas, axis: TimeAxis, geometry: Geometry) -> None:
+def time_axis(canvas: Canvas, axis: TimeAxis, geometry: Geometry, name_of_time: str) -> None:
     """Draws the ruler under the lanes; cut stretches are dashed and named."""
     y = geometry.bottom
     first = axis.pieces[0]
@@ -47,7 +47,7 @@ def time_axis(canvas: Canvas, axis: TimeAxis, geometry: Geometry) -> None:
     if axis.end < axis.edge - 1:
         _tail(canvas, axis, y)
     unit = f" ({name})" if span else ""
-    canvas.text(LEFT + axis.edge / 2, y + 24, f"virtual time{unit}", size=7.6, align="center")
+    canvas.text(LEFT + axis.edge / 2, y + 24, f"{name_of_time}{unit}", size=7.6, align="center")
 
 
 def _ticks(piece: Piece, span: int, name: str, size: int, axis: TimeAxis, *, is_first: bool) -> list[tuple[int, str]]:
@@ -99,7 +99,8 @@ def totals_column(canvas: Canvas, trace: Trace, geometry: Geometry) -> None:
     """
     counted = totals(trace)
     is_any_stuck = any(of_rank.is_stuck for of_rank in counted)
-    names = ("compute", "waiting", "transfer", *(["stuck"] if is_any_stuck else []))
+    first = 1 if trace.header.get("clock") == "wall" else 0  # a recorded job tells its communication only
+    names = ("compute", "waiting", "transfer", *(["stuck"] if is_any_stuck else []))[first:]
     apart, name_size, size = (30, 5.6, 6.0) if is_any_stuck else (38, 6.2, 7.4)
     size = min(size, 6.4) if geometry.has_small_lanes else size
     y = geometry.top + (-3 if geometry.has_small_lanes else 4)
@@ -109,7 +110,7 @@ def totals_column(canvas: Canvas, trace: Trace, geometry: Geometry) -> None:
     for of_rank in counted:
         top, bottom = geometry.lane(of_rank.rank)
         cells = [*_times(of_rank), words.stuck(of_rank)] if is_any_stuck else _shares(of_rank)
-        for x, cell in zip(columns, cells, strict=True):
+        for x, cell in zip(columns, cells[first:], strict=True):
             canvas.text(x, (top + bottom) / 2, cell, size=size, align="right")
 
 

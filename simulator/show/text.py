@@ -18,7 +18,8 @@ MAX_ROWS = 40
 def text(trace: Trace, outcome_name: str) -> str:
     """Describes a trace: header, totals of each rank, operations in order of virtual time, and a reading."""
     provenance = words.provenance(trace)
-    lines = [f"{words.headline(trace, outcome_name)} (clocks are virtual)"]
+    is_real = trace.header.get("clock") == "wall"
+    lines = [f"{words.headline(trace, outcome_name)} (clocks are {'real' if is_real else 'virtual'})"]
     lines += [provenance] if provenance else []
     lines += [] if is_blank(trace) else ["", *_totals(trace), "", *_operations(trace)]
     lines += ["", f"Reading: {reading(trace)}."]
@@ -27,7 +28,9 @@ def text(trace: Trace, outcome_name: str) -> str:
 
 def alternative(trace: Trace, outcome_name: str) -> str:
     """Describes a trace in one sentence, as alternative text of its picture."""
-    return f"Timeline of virtual time, one lane per rank. {words.headline(trace, outcome_name)}; {reading(trace)}."
+    return (
+        f"Timeline of {words.time(trace)}, one lane per rank. {words.headline(trace, outcome_name)}; {reading(trace)}."
+    )
 
 
 def _totals(trace: Trace) -> list[str]:
@@ -40,7 +43,8 @@ def _totals(trace: Trace) -> list[str]:
         shares = ["" if is_any_stuck else f" ({units.percent(part, of.counted_ns)})" for part in parts]
         cells = [units.duration(part) + share for part, share in zip(parts, shares, strict=True)]
         rows.append([f"rank {of.rank}", *cells, units.duration(of.overlapped_ns), words.stuck(of)])
-    for column, is_needed in ((5, is_any_stuck), (4, any(of.overlapped_ns for of in counted))):
+    has_compute = trace.header.get("clock") != "wall"  # a recorded job tells its communication only
+    for column, is_needed in ((5, is_any_stuck), (4, any(of.overlapped_ns for of in counted)), (1, has_compute)):
         if not is_needed:
             for row in rows:
                 del row[column]

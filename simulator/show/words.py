@@ -73,10 +73,15 @@ def stuck(of_rank: RankTotals) -> str:
 
 
 def headline(trace: Trace, outcome_name: str) -> str:
-    """Says in one line how a run ended, how many ranks it had and how much virtual time passed."""
+    """Says in one line how a run ended, how many ranks it had and how much time passed."""
     span = max((last_ns(event) for event in trace.events), default=0)
     count = world_size(trace)
-    return f"{outcome_name}: {count} {'rank' if count == 1 else 'ranks'}, {units.duration(span)} of virtual time"
+    return f"{outcome_name}: {count} {'rank' if count == 1 else 'ranks'}, {units.duration(span)} of {time(trace)}"
+
+
+def time(trace: Trace) -> str:
+    """Which time it is: virtual, or, in a recorded job, that of the wall clock."""
+    return "wall-clock time" if trace.header.get("clock") == "wall" else "virtual time"
 
 
 def provenance(trace: Trace) -> str:

@@ -19,7 +19,7 @@ from simulator.trace import Trace
 
 @click.group()
 def trace() -> None:
-    """Look at saved traces: show one, compare two, or export one to other tools."""
+    """Look at saved traces: show one, compare two, export one, or merge what the ranks of a real job recorded."""
 
 
 _many = partial(click.option, multiple=True)
@@ -94,3 +94,18 @@ def export(trace: Path, chrome: Path | None, flight_recorder: Path | None, timel
     if timeline:
         draw(loaded, timeline)
         click.echo(str(timeline))
+
+
+@trace.command(cls=Command)
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("trace", type=FILE, callback=new_file)
+def merge(folder: Path, trace: Path) -> None:
+    """Make a TRACE of what the ranks of a real job recorded into FOLDER, also if the job was killed.
+
+    The ranks are recorded with `python -m simulator.record` under torchrun.
+    """
+    from simulator.record import merge as merged
+
+    loaded = merged(folder)
+    loaded.save(trace)
+    click.echo(f"{trace}: {loaded.world_size} ranks, {len(loaded)} events, wall clocks")

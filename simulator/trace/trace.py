@@ -38,7 +38,8 @@ class Trace:
         return iter(self.events)
 
     def __repr__(self) -> str:
-        size = f"{self.world_size} ranks, {len(self)} events, {self.end_ns / 1e6:g} virtual ms"
+        clock = self.header.get("clock", "virtual")
+        size = f"{self.world_size} ranks, {len(self)} events, {self.end_ns / 1e6:g} {clock} ms"
         return f"<Trace: {size}, digest {self.digest[:12]}>"
 
     @property

@@ -140,7 +140,7 @@ def test_fsdp2_as_under_torchrun(tmp_path):
 
 @pytest.mark.slow
 def test_a_restart_as_under_torchrun(tmp_path):
-    options = {"faults": "kill(rank=1, step=2, phase=optimizer)", "restarts": 1, "echo": False}
+    options = {"faults": "kill(rank=1, step=2)", "restarts": 1, "echo": False}
     run = simulator.run_script(RESUME, [str(tmp_path / "here.pt")], 2, **options)
     assert run.ok, run.outcome.explain()
     real = torchrun(RESUME, tmp_path / "there.pt", "--die", restarts=1)

@@ -32,9 +32,9 @@ def main(path):
         inputs, targets = batch(step, rank)
         optimizer.zero_grad()
         loss = torch.nn.functional.mse_loss(model(inputs), targets)
-        loss.backward()
         if (step, rank, again) == (2, 1, "0") and "--die" in sys.argv:
             os.kill(os.getpid(), 9)
+        loss.backward()
         optimizer.step()
         if rank == 0:
             save(path, model=model.module.state_dict(), optimizer=optimizer.state_dict(), step=step)
