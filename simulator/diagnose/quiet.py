@@ -86,7 +86,11 @@ def slow_rank(tapes: Tapes) -> Finding | None:
         return None
     group, rows = max(groups, key=lambda item: (len(item[1]), sum(map(len, item[1].values()))))
     work = {rank: list(_own_work(tapes, rank, events)) for rank, events in rows.items()}
-    rounds = [dict(zip(work, times, strict=True)) for times in zip(*work.values(), strict=False)]
+    rounds = [
+        {rank: ns for rank, (ns, _) in zip(work, parts, strict=True)}
+        for parts in zip(*work.values(), strict=False)
+        if len({site for _, site in parts}) == 1  # a rank that does something else (DDP's join) is not slower at it
+    ]
     slow = tuple(rank for rank in work if _is_slow(rank, rounds))
     if not slow or 2 * len(slow) > len(work):
         return None
@@ -95,13 +99,15 @@ def slow_rank(tapes: Tapes) -> Finding | None:
     return Finding(d.SLOW, slow, 0, group=group.name, calls=calls, why=f"{factor:.2g} times as long")
 
 
-def _own_work(tapes: Tapes, rank: int, events: list[Event]) -> Iterator[int]:
-    """Nanoseconds of the rank's own work before each collective of a group; by step where there are steps."""
+def _own_work(tapes: Tapes, rank: int, events: list[Event]) -> Iterator[tuple[int, str]]:
+    """Nanoseconds of the rank's own work before each collective of a group, and the line of that; by step where there
+    are steps.
+    """
     blocked = sorted((e.wait_ns, e.end_ns) for e in tapes.calls[rank] if 0 <= e.wait_ns < e.end_ns)
     firsts = events[:1] + [event for before, event in pairwise(events) if before.step != event.step]
-    marks = [e.issue_ns for e in (firsts if len(firsts) > SLOW_ROUNDS else events)]
-    for start, end in pairwise(marks):
-        yield end - start - sum(max(0, min(b, end) - max(a, start)) for a, b in blocked)
+    for before, event in pairwise(firsts if len(firsts) > SLOW_ROUNDS else events):
+        start, end = before.issue_ns, event.issue_ns
+        yield end - start - sum(max(0, min(b, end) - max(a, start)) for a, b in blocked), event.site
 
 
 def _is_slow(rank: int, rounds: list[dict[int, int]]) -> bool:

@@ -33,8 +33,8 @@ _FREE = frozenset(
     )
 )
 _READS = frozenset(("_local_scalar_dense", "equal", "is_nonzero", "nonzero", "allclose"))
-#: With these DDP's reducer marks unused parameters, in the order of their addresses in memory. Inside AccumulateGrad, from
-#: where it does that, they cost nothing, or virtual time would depend on those addresses.
+#: With these DDP's reducer marks unused parameters, in the order of their addresses in memory. Inside AccumulateGrad,
+#: from where it does that, they cost nothing, or virtual time would depend on those addresses.
 _OF_REDUCER = frozenset(("zero_", "fill_", "_local_scalar_dense"))
 _CHARGED_NAMESPACES = ("aten", "fsdp", "torchvision", "prims")
 
