@@ -74,7 +74,10 @@ def cycle(place: Path, course: Path, lockstep: Lockstep) -> Cycle:
 
 def _points(cycle: Cycle) -> dict[str, float]:
     with (cycle.place / "points.csv").open(newline="") as file:
-        return {row["student"]: float(row["score"]) for row in csv.DictReader(file)}
+        points = dict.fromkeys(STUDENTS, 0.0)
+        for row in csv.DictReader(file):  # one for every graded cell
+            points[row["student"]] += float(row["score"])
+        return points
 
 
 def test_the_gradebook_holds_the_sealed_points(cycle: Cycle) -> None:
@@ -97,7 +100,8 @@ def test_a_hostile_notebook_gets_what_its_code_is_worth(cycle: Cycle) -> None:
 def test_nothing_needs_a_manual_grade(cycle: Cycle) -> None:
     with (cycle.place / "points.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["needs_manual_grade"] for row in rows] == ["False"] * len(STUDENTS)
+    assert {row["student"] for row in rows} == set(STUDENTS)
+    assert {row["needs_manual_grade"] for row in rows} == {"False"}
 
 
 def test_feedback_says_what_was_found(cycle: Cycle) -> None:
