@@ -1,0 +1,20 @@
+# exercise: lab2/no-sync
+# finding: agreement
+# hint: agreement
+# wrong: synchronises in the first micro-batch
+import torch
+import torch.distributed as dist
+
+
+def accumulate(replica: torch.nn.Module, micro_batches: list) -> None:
+    """Gradients of the mean loss over all tokens of all micro-batches and ranks, with one reduction."""
+    import contextlib
+
+    tokens = sum(mask.sum() for _, _, mask in micro_batches)
+    dist.all_reduce(tokens)
+    scale = dist.get_world_size() / tokens
+    for k, (x, y, mask) in enumerate(micro_batches):
+        is_last = k == 0
+        with contextlib.nullcontext() if is_last else replica.no_sync():
+            losses = (replica(x).squeeze(-1) - y).square()
+            ((losses * mask).sum() * scale).backward()

@@ -1,0 +1,20 @@
+# exercise: lab2/no-sync
+# finding: gradient
+# hint: gradient
+# wrong: without the factor W
+import torch
+import torch.distributed as dist
+
+
+def accumulate(replica: torch.nn.Module, micro_batches: list) -> None:
+    """Gradients of the mean loss over all tokens of all micro-batches and ranks, with one reduction."""
+    import contextlib
+
+    tokens = sum(mask.sum() for _, _, mask in micro_batches)
+    dist.all_reduce(tokens)
+    scale = 1 / tokens
+    for k, (x, y, mask) in enumerate(micro_batches):
+        is_last = k == len(micro_batches) - 1
+        with contextlib.nullcontext() if is_last else replica.no_sync():
+            losses = (replica(x).squeeze(-1) - y).square()
+            ((losses * mask).sum() * scale).backward()
