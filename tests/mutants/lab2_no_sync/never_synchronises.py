@@ -11,7 +11,7 @@ def accumulate(replica: torch.nn.Module, micro_batches: list) -> None:
     tokens = sum(mask.sum() for _, _, mask in micro_batches)
     dist.all_reduce(tokens)
     scale = dist.get_world_size() / tokens
-    for k, (x, y, mask) in enumerate(micro_batches):
+    for _, (x, y, mask) in enumerate(micro_batches):
         with replica.no_sync():
             losses = (replica(x).squeeze(-1) - y).square()
             ((losses * mask).sum() * scale).backward()
