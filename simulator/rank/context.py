@@ -193,8 +193,8 @@ class Context:
             if (stretch.stream, stretch.step, stretch.phase) == (stream.name, me.step, self.phase):
                 stretch.end_ns = stream.ready_ns
                 stretch.flops += flops
-                if self.ledger is not None:
-                    stretch.live_bytes = self.ledger.live_bytes
+                if self.ledger is not None and not threads.MAIN.num_children:
+                    stretch.live_bytes = self.ledger.live_bytes  # beside other threads it depends on who was faster
                 return
             self.link.close_stretch(me.name)
         self.link.stretches[me.name] = wire.Note(
