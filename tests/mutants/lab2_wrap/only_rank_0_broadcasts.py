@@ -1,6 +1,6 @@
 # exercise: lab2/wrap
-# finding: deadlock
-# hint: deadlock
+# finding: mismatch
+# hint: mismatch
 # wrong: rank 0 broadcasts alone
 import torch
 import torch.distributed as dist
