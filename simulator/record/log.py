@@ -48,7 +48,7 @@ class Log:
         self.num_open = 0  # operations that gloo still works on
         self._threads: dict[int, str] = {threading.get_ident(): "0"}
         self._counts: dict[str, int] = {}
-        self._num_works = 0
+        self._num_works: dict[str, int] = {}
         self._groups: dict[str, tuple[int, ...]] = {}
         folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -87,7 +87,7 @@ class Log:
 
     def event(self, op: str, **fields: Any) -> Event:
         """A new event of this thread that begins now; write it with `write`."""
-        thread = self._threads.setdefault(threading.get_ident(), f"0.{len(self._threads)}")
+        thread = self._thread()
         n = self._counts[thread] = self._counts.get(thread, -1) + 1
         now = self.clock.now_ns()
         return Event(
@@ -105,8 +105,13 @@ class Log:
         )
 
     def next_work(self) -> int:
-        self._num_works += 1
-        return self._num_works
+        """The number of the operation that this thread begins now."""
+        thread = self._thread()
+        self._num_works[thread] = self._num_works.get(thread, -1) + 1
+        return self._num_works[thread]
+
+    def _thread(self) -> str:
+        return self._threads.setdefault(threading.get_ident(), f"0.{len(self._threads)}")
 
     def write(self, event: Event) -> None:
         self._write(event)

@@ -119,6 +119,7 @@ class TraceDiff:
     outcomes: tuple[str, str]
     num_events: int
     names: tuple[str, str] = ("the first", "the second")
+    is_timed: bool = True
 
     def __bool__(self) -> bool:
         return bool(self.settings) or self.first is not None
@@ -132,7 +133,8 @@ class TraceDiff:
     @property
     def text(self) -> str:
         if not self:
-            return f"The traces are the same: all {self.num_events} events of all ranks."
+            untimed = "" if self.is_timed else " A clock is real: times and computing were not compared."
+            return f"The traces are the same: all {self.num_events} events of all ranks.{untimed}"
         a, b = self.names
         lines = [f"{name}: {one!r} in {a}, {two!r} in {b}" for name, one, two in self.settings]
         if lines:
@@ -176,26 +178,35 @@ class TraceDiff:
 
 def diff(one: Trace, other: Trace, names: tuple[str, str] = ("the first", "the second")) -> TraceDiff:
     """Compare two traces; `names` are what the text calls them."""
+    is_timed = all(trace.header.get("clock") != "wall" for trace in (one, other))
+    if not is_timed:
+        one, other = _calls_only(one), _calls_only(other)
     settings = tuple(
         (name, one.header.get(name), other.header.get(name))
-        for name in _SETTINGS
+        for name in (_SETTINGS if is_timed else ("world_size",))
         if one.header.get(name) != other.header.get(name)
     )
-    differences = list(_differences(one, other))
+    differences = list(_differences(one, other, is_timed))
     first = min((of_rank[0] for of_rank in differences), key=lambda d: d.key, default=None)
     further = {of_rank[0].rank: len(of_rank) - (of_rank[0] is first) for of_rank in differences}
     further = {rank: count for rank, count in further.items() if count}
     if first is not None and not first.is_effect:
         calls, others = (Counter(map(_call, trace.of_rank(first.rank))) for trace in (one, other))
         first = replace(first, is_reordered=first.kind != "times" and calls == others)
-    return TraceDiff(settings, first, further, (one.outcome_name, other.outcome_name), len(one), names)
+    return TraceDiff(settings, first, further, (one.outcome_name, other.outcome_name), len(one), names, is_timed)
 
 
-def _differences(one: Trace, other: Trace) -> Iterator[list[Difference]]:
+def _calls_only(trace: Trace) -> Trace:
+    """Communication, steps and ends."""
+    return Trace(trace.header, [e for e in trace if e.is_communication or e.op in ("step", "exit")])
+
+
+def _differences(one: Trace, other: Trace, is_timed: bool) -> Iterator[list[Difference]]:
     """The differences of each rank that has any, by position in its program."""
+    same = _siteless if is_timed else _timeless
     for rank in range(max(one.world_size, other.world_size)):
         pairs = enumerate(zip_longest(one.of_rank(rank), other.of_rank(rank)))
-        if found := [Difference(rank, position, a, b) for position, (a, b) in pairs if _siteless(a) != _siteless(b)]:
+        if found := [Difference(rank, position, a, b) for position, (a, b) in pairs if same(a) != same(b)]:
             yield found
 
 
@@ -207,6 +218,12 @@ def _call(event: Event) -> tuple[object, ...]:
 
 def _siteless(event: Event | None) -> Event | None:
     return event and msgspec.structs.replace(event, site="")
+
+
+def _timeless(event: Event | None) -> Event | None:
+    return event and msgspec.structs.replace(
+        event, site="", n=0, issue_ns=0, start_ns=0, end_ns=0, wait_ns=0, phase="", stream="", flops=0, live_bytes=-1
+    )
 
 
 def _place(first: Difference) -> str:

@@ -62,6 +62,9 @@ def test_a_recorded_job_is_what_the_simulator_runs(tmp_path):
         assert shape(trace, rank) == shape(run.trace, rank)
         assert {e.phase for e in trace.of_rank(rank)} == {"", "forward", "backward"}
     check_times(trace)
+    assert "The traces are the same" in str(trace.diff(run.trace))
+    other = simulator.run_script(DDP, ["--steps", "2"], 2, echo=False).trace
+    assert "differs in operation" in str(trace.diff(other)) or "nothing: the program" in str(trace.diff(other))
     assert "Every rank made the same calls in the same order" in call("diagnose", tmp_path / "trace.jsonl", code=0)
     shown = call("trace", "show", tmp_path / "trace.jsonl", code=0)
     assert "of wall-clock time (clocks are real)" in shown
