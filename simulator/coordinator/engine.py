@@ -77,8 +77,7 @@ class Engine:
                 self._doom_granted(state)
             case wire.Waited():
                 known_thread(state, record.thread).advance(record.now_ns)
-                op = known_op(state, record.work)
-                op.wait_ns, op.aside = record.now_ns, record.aside
+                known_op(state, record.work).begin_wait(record.now_ns, record.aside)
             case wire.Block() | wire.Poll():
                 self._block(state, record)
             case wire.StoreSet():
@@ -132,8 +131,8 @@ class Engine:
         op = known_op(state, record.work)
         thread = known_thread(state, record.thread)
         thread.block(op, record.now_ns, polling=isinstance(record, wire.Poll))
-        if not thread.polling and op.wait_ns < 0:
-            op.wait_ns, op.aside = record.now_ns, isinstance(record, wire.Block) and record.aside
+        if isinstance(record, wire.Block):
+            op.begin_wait(record.now_ns, record.aside)
         if op.status == "released":  # its Go is already on the way
             thread.resume()
         elif op.verdict and thread is op.thread:

@@ -48,6 +48,11 @@ class OpState:
     def rank(self) -> int:
         return self.thread.rank
 
+    def begin_wait(self, now_ns: int, aside: bool) -> None:
+        """Its rank waits for it; `aside`: in a side stream. A second wait for the same work is none."""
+        if self.wait_ns < 0:
+            self.wait_ns, self.aside = now_ns, aside
+
     @property
     def is_waited_for(self) -> bool:
         """Its thread is blocked on it (and not merely polling)."""
