@@ -37,7 +37,8 @@ def _dispatch(arguments: list[str], root: Path) -> int:
             return _start(root)
         case ["test", *rest]:
             _ensure(root, _TEST_EXTRAS)
-            return _exec(root, ["python", "-m", "pytest", "-m", "not slow", *rest])
+            # Two at a time, whatever the machine has: a test starts several ranks itself. `ARGS='-n 0'` for one.
+            return _exec(root, ["python", "-m", "pytest", "-n", "2", "--dist", "loadfile", "-m", "not slow", *rest])
         case ["run", extras, *command] if command:
             _ensure(root, extras.split(","))
             return _exec(root, command)
