@@ -7,6 +7,7 @@ import pytest
 import simulator
 from simulator.show import timeline, totals
 from simulator.show.totals import is_open
+from tests.simulator import layers
 
 
 def train(steps: int) -> None:
@@ -37,7 +38,7 @@ def ring_all_reduce() -> None:
 
 
 def test_a_slow_rank_is_named_and_the_others_wait() -> None:
-    run = simulator.run(train, world_size=3, args=(3,), faults="slow(rank=1, factor=3)", echo=False)
+    run = simulator.run(train, 3, args=(3,), faults="slow(rank=1, factor=3)", cluster=layers.EASY, echo=False)
     shown = timeline(run.trace, run.outcome)
     fast, slow, _ = totals(run.trace)
     assert (fast.compute_ns, slow.compute_ns) == (3_000_000, 9_000_000)
