@@ -33,6 +33,8 @@ class Judge:
         self.fail(meeting.ops.values(), verdict, meeting.issue_ns)
 
     def peer_lost(self, meeting: Meeting, dead: RankState, at_ns: int) -> None:
+        if meeting.ops.keys() <= {dead.rank}:  # a group of one: nobody is left to be told
+            return self._matching.drop(list(meeting.ops.values()))
         first = meeting.ops[min(meeting.ops.keys() - {dead.rank})]
         verdict = self._verdict("PeerLost", words.peer_lost(dead, meeting), (dead.rank,), first, dead.clock_ns)
         self.fail(meeting.ops.values(), verdict, at_ns)
