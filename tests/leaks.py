@@ -26,6 +26,7 @@ import pytest
 _MARKER = "LOCKSTEP_TEST_SESSION"
 _GRACE_S = 3.0  # a killed process needs a moment to be gone; a leaked one stays
 _SHM = Path("/dev/shm")
+_OF_TESTS = "lockstep_test_"  # names that tests of this file give: they end with the marker of their session
 
 
 class Session:
@@ -205,7 +206,10 @@ def _shared_memory() -> set[str]:
 
 
 def _unclaimed(names: set[str], session: Session) -> set[str]:
-    """`names` without those that a process outside this run has open: the machine is not ours alone."""
+    """`names` without those that a process outside this run has open, or that are named after another test run: the
+    machine is not ours alone.
+    """
+    names = {name for name in names if not name.startswith(_OF_TESTS) or session.marker in name}
     if not names:
         return names
     ours = {process.pid for process in session.processes()} | {os.getpid()}

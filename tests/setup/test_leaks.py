@@ -20,7 +20,7 @@ LEAKS = {
     "orphan": "subprocess.run([sys.executable, '-c', ORPHANS])",
     "port": "KEPT.append(socket.create_server(('127.0.0.1', 0)))",
     "temp folder": "tempfile.mkdtemp(prefix='lockstep-')",
-    "shared memory": "open('/dev/shm/lockstep_test_' + str(os.getpid()), 'w').close()",
+    "shared memory": "open('/dev/shm/lockstep_test_' + MARKER, 'w').close()",
 }
 _SEEN_AS = {"process": "process", "orphan": "process", "port": "listening port"}
 
@@ -28,6 +28,7 @@ _SEEN_AS = {"process": "process", "orphan": "process", "port": "listening port"}
 def _pytest(folder: Path, body: str, **env: str) -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text(_PLUGIN)
     imports = "import os, pytest, socket, subprocess, sys, tempfile\nKEPT = []\n" + f"ORPHANS = {_ORPHANS!r}\n"
+    imports += "MARKER = os.environ['LOCKSTEP_TEST_SESSION'].rpartition(':')[2]\n"
     (folder / "test_inner.py").write_text(imports + textwrap.dedent(body))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
     return subprocess.run(
