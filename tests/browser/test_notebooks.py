@@ -15,7 +15,8 @@ from tests.browser.jupyter import Lab, errors, images, marked_processes, output_
 from tests.needs import needs_chromium
 
 pytestmark = [pytest.mark.browser, needs_chromium, pytest.mark.timeout(400)]
-EXERCISE = "# exercise: lab2/ring-all-reduce"
+EXERCISE, CHECK = "# exercise: lab2/ring-all-reduce", 'check("lab2/ring-all-reduce")'
+HINT = 'hint("lab2/ring-all-reduce"'
 
 
 def reference_cell() -> str:
@@ -50,11 +51,12 @@ def test_the_start_notebook_runs_from_top_to_bottom(lab: Lab, screenshot: Callab
         screenshot(name)
 
 
+@pytest.mark.slow
 def test_the_exercise_fails_with_a_reason_and_passes_with_the_reference(
     lab: Lab, screenshot: Callable[[str], Path]
 ) -> None:
     lab.open("labs/lab2/lab2.ipynb")
-    exercise, check = lab.find(EXERCISE), lab.find("check(")
+    exercise, check = lab.find(EXERCISE), lab.find(CHECK)
     lab.run_all()
     cells = lab.cells()
     assert errors(cells) == []
@@ -82,12 +84,13 @@ def test_the_exercise_fails_with_a_reason_and_passes_with_the_reference(
     screenshot("lab2")
 
 
+@pytest.mark.slow
 def test_a_wrong_ring_is_answered_with_a_picture_and_a_hint(lab: Lab, screenshot: Callable[[str], Path]) -> None:
     wrong = (ROOT / "tests" / "mutants" / "lab2_ring_all_reduce" / "all_send_first.py").read_text(encoding="utf-8")
     lab.open("labs/lab2/lab2.ipynb")
-    exercise, check = lab.find(EXERCISE), lab.find("check(")
+    exercise, check = lab.find(EXERCISE), lab.find(CHECK)
     lab.write(exercise, wrong)
-    hint = lab.find('hint("')
+    hint = lab.find(HINT)
     lab.write(hint, source(lab.cells()[hint]).replace("# hint", "hint"))
     lab.run_all()
     cells = lab.cells()
