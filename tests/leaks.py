@@ -25,6 +25,8 @@ import pytest
 
 _MARKER = "LOCKSTEP_TEST_SESSION"
 _GRACE_S = 3.0  # a killed process needs a moment to be gone; a leaked one stays
+#: Pids of the fixtures' hosts that may be started again during a test (when one was stopped), and then stay.
+HOSTS: list[Callable[[], int | None]] = []
 _SHM = Path("/dev/shm")
 _OF_TESTS = "lockstep_test_"  # names that tests of this file give: they end with the marker of their session
 
@@ -84,8 +86,10 @@ class Snapshot:
         """Processes started since; a server of a module's fixture may start its own (a kernel) and keep it."""
         warm = _world_pids()
         keepers = {process.pid for process in self.processes} - warm
+        keepers |= {pid for host in HOSTS if (pid := host()) is not None}
         started = self.session.processes() - self.processes
-        return {process for process in started if process.pid not in warm and not _ancestors(process) & keepers}
+        kept = {process for process in started if {process.pid, *_ancestors(process)} & keepers}
+        return {process for process in started - kept if process.pid not in warm}
 
     def leaks(self) -> dict[str, set[Any]]:
         """What is left, by kind, with an empty set where nothing is."""

@@ -14,6 +14,7 @@ import pytest
 
 from autograder.build import tree
 from autograder.grading import JobHost, Params, check_exercise
+from tests import leaks
 from tests.attacks.table import EXERCISE, honest
 from tests.autograder.small import COURSE, write_course
 
@@ -76,4 +77,6 @@ def sandboxed(course: Path) -> Iterator[JobHost]:
     """A job whose ranks run behind bubblewrap, started here so that it belongs to no single test."""
     with JobHost("bubblewrap") as host:
         check_exercise(honest("right"), EXERCISE, ONE_CASE, host=host, root=course, room="warm")
+        leaks.HOSTS.append(lambda: host.pid)
         yield host
+        leaks.HOSTS.clear()

@@ -125,6 +125,7 @@ COMPARISONS = (
         honest = values.encode
         values.encode = lambda value: honest({"points": 12, "passed": True})
         """,
+        finds=("value", "crash"),
     ),
     Attack("atexit", "import atexit\natexit.register(lambda: print('passed: 12 / 12'))"),
     Attack(
