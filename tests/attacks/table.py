@@ -366,7 +366,7 @@ RESOURCES = (
     Attack(
         "eight gigabytes in pieces",
         inside="import os\nfor _ in range(5):\n    if os.fork() == 0:\n        x = bytearray(b'x' * (1 << 30))\n        import time; time.sleep(60)\nimport time; time.sleep(60)",
-        finds=("used-up", "crash"),
+        finds=("used-up", "crash", "value"),
     ),
     Attack(
         "disk",
@@ -431,6 +431,7 @@ DETOURS = (
         while sum(os.path.exists(f"part{r}") for r in range(size)) < size: time.sleep(0.01)
         tensor.copy_(sum(torch.load(f"part{r}") for r in range(size)))
         """,
+        finds=("value", "crash"),
     ),
 )
 

@@ -47,7 +47,9 @@ KINDS = (  # (causes, what is also set up badly but does no harm)
 
 
 class Case(cases.Case, frozen=True):
-    """A job: its model, and ``setup``, a number whose bits say which of CAUSES are set up badly."""
+    """A job: its model, and ``setup``, a number whose bits say which of CAUSES are set up badly; ``goal`` is what the
+    repaired job has to beat. It travels with the case: a rank of graded code has no course.yaml.
+    """
 
     setup: Annotated[int, msgspec.Meta(ge=0, lt=32)] = 8
     layers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 12
@@ -55,6 +57,7 @@ class Case(cases.Case, frozen=True):
     forward_us: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 4
     launch_us: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 20
     load_us: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 200
+    goal: Annotated[float, msgspec.Meta(ge=0, le=8)] = 0.0  # 0: the target of the course
 
     @property
     def label(self) -> str:
@@ -114,6 +117,7 @@ def _draw(rng: random.Random, causes: tuple[str, ...], harmless: tuple[str, ...]
             forward_us=rng.randint(2, 30),
             launch_us=rng.randint(10, 30),
             load_us=rng.randint(50, 6000),
+            goal=target(),
         )
         if _is_as_meant(case, causes, harmless):
             return case
@@ -132,7 +136,7 @@ def _is_as_meant(case: Case, causes: tuple[str, ...], harmless: tuple[str, ...])
 
 def on_rank(case: Case, find_cause: Any) -> list[str]:
     """Repair what the function names, trace after trace, until the target is met."""
-    job, goal, said = case.job, target(), list[str]()
+    job, goal, said = case.job, case.goal or target(), list[str]()
     while speedup(case.model, job) < goal and len(said) < ROUNDS and NOTHING not in said:
         said.append(str(find_cause(run_job(case.model, job)))[:60])
         job = repaired(job, said[-1])
@@ -179,7 +183,7 @@ _PHASES = ("load", "forward", "backward")
 def short_of_target(seen: Seen[Case, list[str]]) -> Fault | None:
     """A job that is still too slow after all rounds."""
     for said in seen.said:
-        job, goal = seen.case.job, target()
+        job, goal = seen.case.job, seen.case.goal or target()
         for cause in said:
             job = repaired(job, cause)
         have = speedup(seen.case.model, job)
