@@ -74,7 +74,9 @@ def test_a_killed_forkserver_takes_its_ranks_along():
 
 
 def _interrupt_when_ranks_run() -> None:
-    _wait_for_ranks(psutil.Process(launch.world_pids()[0]), 3)
+    ranks = _wait_for_ranks(psutil.Process(launch.world_pids()[0]), 3)
+    while max(rank.cpu_times().user for rank in ranks) < 0.5:  # not while they start: that may cost the helpers
+        time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGINT)
 
 
