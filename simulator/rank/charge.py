@@ -110,7 +110,7 @@ class _Costs:
             if type(value) in _PLAIN:
                 key += (value.shape, value.dtype)
             elif type(value) is list or type(value) is tuple:
-                key += [item.shape if isinstance(item, torch.Tensor) else item for item in value]
+                key += [(item.shape, item.dtype) if isinstance(item, torch.Tensor) else item for item in value]
         if type(out) is torch.Tensor:
             key.append(out.shape)
         known = self.known.get(signature := tuple(key))
