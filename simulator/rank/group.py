@@ -156,6 +156,7 @@ def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict
     start = _on_gloo(group, method, args, kwargs)
     if context.get().reduction == "rank_order":
         start = rank_order(group._inner, group._size, group.rank(), method, args, kwargs) or start
+    num_references = payloads.num_references(args)
 
     def launch(source: int) -> Callable[[], object]:
         with _in_plain_words(method, args):
@@ -164,7 +165,7 @@ def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict
         def finish() -> None:
             with _in_plain_words(method, args):
                 pending.pop()()
-            payloads.wait_released(args)
+            payloads.wait_released(args, num_references)
 
         return finish
 

@@ -7,12 +7,13 @@ machine, and virtual memory would with it.
 
 from __future__ import annotations
 
-import os
+import select
+import sys
 from typing import Any
 
 import torch
 
-_LONGEST = 1_000_000  # yields: many seconds; then something else than gloo holds the alias, which harms nobody
+_LONGEST = 1_000_000  # looks: many seconds; then something else than gloo holds the alias, which harms nobody
 
 
 def aliases(value: Any) -> Any:
@@ -27,13 +28,20 @@ def _aliases(value: Any) -> Any:
     return type(value)(map(_aliases, value)) if type(value) in (list, tuple) else value
 
 
-def wait_released(value: Any) -> None:
-    """Returns when nobody but the caller holds the aliases in `value`."""
+def num_references(value: Any) -> int:
+    """How many references the aliases in `value` have, of C++ and of Python."""
     if isinstance(value, torch.Tensor):
-        for _ in range(_LONGEST):
-            if value._use_count() <= 1:  # type: ignore[attr-defined]
-                return
-            os.sched_yield()
-    elif type(value) in (list, tuple):
-        for item in value:
-            wait_released(item)
+        return int(value._use_count()) + sys.getrefcount(value)  # type: ignore[attr-defined]
+    return sum(map(num_references, value)) if type(value) in (list, tuple) else 0
+
+
+def wait_released(value: Any, num_before: int) -> None:
+    """Returns when the aliases in `value` have no more references than before gloo got them.
+
+    C++ that shares a tensor with Python holds its Python object, too, and lets go of that last, for which its thread
+    needs the GIL.
+    """
+    for _ in range(_LONGEST):
+        if num_references(value) <= num_before:
+            return
+        select.select((), (), (), 0)  # releases the GIL, which os.sched_yield does not
