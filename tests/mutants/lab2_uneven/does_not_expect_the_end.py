@@ -1,0 +1,24 @@
+# exercise: lab2/uneven
+# finding: crash
+# hint: crash
+# wrong: next raises StopIteration when there is no batch
+import torch
+import torch.distributed as dist
+
+
+def train_epoch(module: torch.nn.Module, batches, step) -> None:
+    """Train until no rank has a batch; each round's gradient is the mean over all its samples."""
+    parameters = list(module.parameters())
+    while True:
+        x, y = next(batches)
+        samples = torch.tensor(0 if x is None else len(x))
+        dist.all_reduce(samples)
+        if samples == 0:
+            return
+        if x is not None:
+            (module(x).squeeze(-1) - y).square().sum().backward()
+        flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
+        dist.all_reduce(flat)
+        for p, part in zip(parameters, (flat / samples).split([p.numel() for p in parameters]), strict=True):
+            p.grad = part.view_as(p)
+        step()
