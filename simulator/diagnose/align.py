@@ -44,7 +44,7 @@ def align(
 ) -> tuple[float, list[Edit]]:
     """The cost and the edits that lead from `reference` to `other`; an open sequence may go on after its end."""
     start = _common_prefix(reference, other)
-    table = _Table(reference[start:], other[start:])
+    table = _Table(reference, other, start)
     cost, edits = table.solve(reference_open, other_open)
     same = [Edit("same", k, k) for k in range(start)]
     return cost, same + [Edit(e.kind, e.i + start, e.j + start) for e in edits]
@@ -60,11 +60,11 @@ def _common_prefix(a: Sequence[Call], b: Sequence[Call]) -> int:
 
 
 class _Table:
-    """Dynamic programming over (i, j): the cheapest way to explain i calls of `a` and j of `b`."""
+    """Dynamic programming over (i, j): the cheapest way to explain i calls of `a` and j of `b`, from `start` on."""
 
-    def __init__(self, a: Sequence[Call], b: Sequence[Call]) -> None:
-        self.a, self.b = a, b
-        self.a_sites, self.b_sites = {call.site for call in a}, {call.site for call in b}
+    def __init__(self, a: Sequence[Call], b: Sequence[Call], start: int) -> None:
+        self.a_sites, self.b_sites = {call.site for call in a}, {call.site for call in b}  # before `start`, too
+        self.a, self.b = a[start:], b[start:]
         self.cost: dict[tuple[int, int], float] = {(0, 0): 0.0}
         self.back: dict[tuple[int, int], tuple[int, int, Kind]] = {}
 

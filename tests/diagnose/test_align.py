@@ -58,6 +58,11 @@ def test_another_line_that_only_one_rank_visits_is_a_branch():
     assert edits("A B A B", "A X A X") == []
 
 
+def test_a_loop_that_ends_early_is_left_before_a_call_that_is_like_its_first():
+    [(_, i, j), *_] = edits("A B2 A B2 A B2", "A B2 A B2 X Y3", steps=True, is_open=True)
+    assert (i, j) == (4, 4)
+
+
 def test_long_sequences_are_compared_from_where_they_part():
     long = " ".join(["A B C"] * 2000)
     assert edits(f"{long} D E F", f"{long} E F") == [("left out", 6000, 6000)]

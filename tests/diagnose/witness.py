@@ -76,7 +76,7 @@ def _without_work(ops: Iterable[Op]) -> list[Op]:
 
 
 def _with_work_of(like: Sequence[Op], lines: Sequence[Op]) -> list[Op]:
-    """`lines`, each after the own work that comes before it in `like`."""
+    """`lines`, each after the own work before it in `like`, where it may be in a step instead of after the loop."""
     work: dict[tuple[Op, int], list[Op]] = {}
     counts: Counter[Op] = Counter()
     before: list[Op] = []
@@ -88,8 +88,8 @@ def _with_work_of(like: Sequence[Op], lines: Sequence[Op]) -> list[Op]:
             counts[op] += 1
     counts.clear()
     found: list[Op] = []
-    for op in lines:
-        found += [*work.get((op, counts[op]), ()), op]
+    for op, in_step in zip(lines, _in_steps(lines), strict=True):
+        found += [*(work.get((op, counts[op])) or work.get((in_step, counts[op]), ())), op]
         counts[op] += 1
     return found
 
@@ -110,7 +110,7 @@ def _candidates(case: Faulty, stops: list[int], kind: str) -> Iterator[tuple[Pro
 
 def _bases(case: Faulty, stops: list[int], ranks: list[int]) -> Iterator[Program]:
     """The program without its defect, or mended the other way round: what one did is done by everybody, or by nobody;
-    or what one did is done by everybody after the loop.
+    or what one did is done by everybody after the loop, whether or not it is also done in the loop.
     """
     yield case.healthy
     for rank in ranks:
@@ -122,6 +122,7 @@ def _bases(case: Faulty, stops: list[int], ranks: list[int]) -> Iterator[Program
         members = case.program.groups[called.group]
         yield _with_everybody(case, members, rank, called)
         yield _after_the_loop(case.healthy, members, called)
+        yield _after_the_loop(_with_no_line(case.healthy, members, called), members, called)
         for base in (case.healthy, case.program):
             yield _with_nobody(base, members, called)
 
@@ -153,6 +154,13 @@ def _with_nobody(program: Program, members: tuple[int, ...], call: Op) -> Progra
         ops = list(program.ranks[member])
         if call in ops:
             program = program.with_rank(member, without(ops, ops.index(call)))
+    return program
+
+
+def _with_no_line(program: Program, members: tuple[int, ...], call: Op) -> Program:
+    for member in members:
+        for op in (op for op in program.ranks[member] if op.line == call.line and op.is_collective):
+            program = _with_nobody(program, (member,), op)
     return program
 
 
