@@ -27,6 +27,7 @@ _COMMANDS = {
     "release": ("autograder.nbgrader_bridge.handout", "release", "Write the course as students get it (instructors)."),
     "run": ("simulator.cli", "run", "Run a script, or a function of one, in several ranks."),
     "status": ("autograder.commands", "status", "Show what is done and what is next."),
+    "timeline": ("simulator.show.command", "timeline", "Look at one saved trace, or compare two, in a browser."),
     "trace": ("simulator.trace.command", "trace", "Show, compare or export saved traces."),
     "validate": ("autograder.matrix.commands", "validate", "Say what a lab still lacks (authors)."),
 }

@@ -10,6 +10,7 @@ import io
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
+from simulator.errors import UsageError
 from simulator.show import text as twin
 from simulator.show import words
 from simulator.show.reading import reading
@@ -17,7 +18,9 @@ from simulator.show.reading import reading
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from simulator.trace import Trace
+    from simulator.diagnose import Diagnosis
+    from simulator.show.widget import Place
+    from simulator.trace import Event, Trace
 
 DPI = 144
 
@@ -30,11 +33,26 @@ class HasName(Protocol):
 
 
 class Timeline:
-    """Shows a trace; in a notebook the value of a cell is the picture, elsewhere print ``timeline.text()``."""
+    """Shows a trace, or two on one time axis.
 
-    def __init__(self, trace: Trace, outcome: HasName | None = None) -> None:
+    In a notebook the value of a cell is a widget to zoom and search in, with the static picture for readers without a
+    kernel; elsewhere print ``timeline.text()`` or write ``timeline.html()``. The static picture is always of ``trace``.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        outcome: HasName | None = None,
+        *,
+        compare: Trace | None = None,
+        names: tuple[str, str] = ("the first", "the second"),
+        at: Diagnosis | Event | None = None,
+    ) -> None:
         self.trace = trace
         self.outcome_name = outcome.name if outcome is not None else trace.outcome_name or "No outcome"
+        self.traces = (trace,) if compare is None else (trace, compare)
+        self.names = names
+        self.at = at
 
     @property
     def alt(self) -> str:
@@ -71,12 +89,44 @@ class Timeline:
             self._draw().savefig(buffer, format="png", dpi=DPI, metadata={"Software": None, "Description": self.alt})
         return buffer.getvalue()
 
+    def html(self) -> str:
+        """Returns one HTML page with the timeline to zoom and search in; it needs no network and no kernel."""
+        from simulator.show.widget import page
+
+        return page(self.traces, self.names, self._places())
+
+    def _places(self) -> list[Place]:
+        """Where to open: one place or none. Raises `UsageError` for a place that the trace does not have."""
+        from simulator.show.widget import place_of
+
+        if self.at is None:
+            return []
+        place = place_of(self.trace, self.at)
+        if place is None:
+            raise UsageError("timeline(at=...): the trace has no such event; give a diagnosis or an event of it")
+        return [place]
+
     def _draw(self) -> Figure:
         from simulator.show.draw import draw
 
         line = reading(self.trace)
         title = words.headline(self.trace, self.outcome_name)
         return draw(self.trace, title, f"{line[0].upper()}{line[1:]}.")
+
+    def _ipython_display_(self) -> None:
+        """Shows the widget where anywidget is installed, else the static picture."""
+        from IPython.display import display
+
+        picture = self._repr_mimebundle_()
+        try:
+            from simulator.show.widget import notebook
+        except ModuleNotFoundError:
+            display(picture[0], metadata=picture[1], raw=True)
+            return
+        from simulator.show.widget.pack import pack
+
+        places = self._places()
+        notebook.show(pack(self.traces, self.names, places), 0 if places else -1, picture)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Gives notebooks a picture with alternative text and, where pictures cannot be shown, the text twin."""
@@ -87,9 +137,24 @@ class Timeline:
         return f"<Timeline: {words.headline(self.trace, self.outcome_name)}>"
 
 
-def timeline(trace: Trace, outcome: HasName | None = None) -> Timeline:
-    """Returns the timeline of a trace; the outcome's name is in the trace unless given."""
-    return Timeline(trace, outcome)
+def timeline(
+    trace: Trace,
+    outcome: HasName | None = None,
+    *,
+    compare: Trace | None = None,
+    names: tuple[str, str] = ("the first", "the second"),
+    at: Diagnosis | Event | None = None,
+) -> Timeline:
+    """Returns the timeline of a trace: the value of a notebook cell, or ``.html()``, ``.svg()``, ``.text()``.
+
+    Args:
+        trace: what to show.
+        outcome: how the run ended; its name is in the trace unless given.
+        compare: another trace, shown on the same time axis.
+        names: what the two are called.
+        at: where to open: what `simulator.diagnose` found, or an event of the trace.
+    """
+    return Timeline(trace, outcome, compare=compare, names=names, at=at)
 
 
 def _accessible(svg: str, title: str, description: str) -> str:
