@@ -84,6 +84,25 @@ def _like(output: Any, parts: list[Any], total: Any, rank: int) -> str:
     return ""
 
 
+def timed(x: Any, seconds: float) -> Any:
+    """``x``; its backward takes that much virtual time."""
+    import torch
+
+    import simulator
+
+    class Timed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            simulator.compute(seconds)
+            return grad
+
+    return Timed.apply(x)  # type: ignore[no-untyped-call]
+
+
 def sent(events: Sequence[Event], world_size: int) -> float:
     """Bytes that a rank's collectives make it send in the ring algorithm, whatever their kind."""
     return sum(bytes_sent(e.op, e.bytes, world_size) for e in events if e.is_collective)

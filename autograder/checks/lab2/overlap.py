@@ -147,19 +147,6 @@ def build(case: Case, rank: int, *, timed: bool) -> Any:
     import torch
     from torch import nn
 
-    import simulator
-
-    class Timed(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Any, seconds: float) -> Any:
-            ctx.seconds = seconds
-            return x.view_as(x)
-
-        @staticmethod
-        def backward(ctx: Any, grad: Any) -> Any:
-            simulator.compute(ctx.seconds)
-            return grad, None
-
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -171,7 +158,7 @@ def build(case: Case, rank: int, *, timed: bool) -> Any:
 
         def layer(self, k: int, x: Any) -> Any:
             y = self.get_submodule(f"layer{k}")(x)
-            return Timed.apply(y, case.duration_ns(k) / 1e9) if timed else y  # type: ignore[no-untyped-call]
+            return gradients.timed(y, case.duration_ns(k) / 1e9) if timed else y
 
         def forward(self, x: Any) -> Any:
             chain = case.layers - 2 if case.model == "branches" else case.layers
