@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from simulator.diagnose import Diagnosis
-    from simulator.show.widget import Place
+    from simulator.show.widget import Notes, Place
     from simulator.trace import Event, Trace
 
 DPI = 144
@@ -47,12 +47,14 @@ class Timeline:
         compare: Trace | None = None,
         names: tuple[str, str] = ("the first", "the second"),
         at: Diagnosis | Event | None = None,
+        notes: Notes | None = None,
     ) -> None:
         self.trace = trace
         self.outcome_name = outcome.name if outcome is not None else trace.outcome_name or "No outcome"
         self.traces = (trace,) if compare is None else (trace, compare)
         self.names = names
         self.at = at
+        self.notes = notes
 
     @property
     def alt(self) -> str:
@@ -93,7 +95,7 @@ class Timeline:
         """Returns one HTML page with the timeline to zoom and search in; it needs no network and no kernel."""
         from simulator.show.widget import page
 
-        return page(self.traces, self.names, self._places())
+        return page(self.traces, self.names, self._places(), self.notes)
 
     def _places(self) -> list[Place]:
         """Where to open: one place or none. Raises `UsageError` for a place that the trace does not have."""
@@ -126,7 +128,8 @@ class Timeline:
         from simulator.show.widget.pack import pack
 
         places = self._places()
-        notebook.show(pack(self.traces, self.names, places), 0 if places else -1, picture)
+        packed = pack(self.traces, self.names, places, self.notes)
+        notebook.with_picture(notebook.timeline_widget(packed, 0 if places else -1), picture)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Gives notebooks a picture with alternative text and, where pictures cannot be shown, the text twin."""
@@ -144,6 +147,7 @@ def timeline(
     compare: Trace | None = None,
     names: tuple[str, str] = ("the first", "the second"),
     at: Diagnosis | Event | None = None,
+    notes: Notes | None = None,
 ) -> Timeline:
     """Returns the timeline of a trace: the value of a notebook cell, or ``.html()``, ``.svg()``, ``.text()``.
 
@@ -153,8 +157,9 @@ def timeline(
         compare: another trace, shown on the same time axis.
         names: what the two are called.
         at: where to open: what `simulator.diagnose` found, or an event of the trace.
+        notes: points of time to mark in the widget and the page, such as when gradients are ready.
     """
-    return Timeline(trace, outcome, compare=compare, names=names, at=at)
+    return Timeline(trace, outcome, compare=compare, names=names, at=at, notes=notes)
 
 
 def _accessible(svg: str, title: str, description: str) -> str:

@@ -54,7 +54,8 @@ class Timeline {
     this.status = element("div", { class: "lockstep-status", "aria-live": "polite" });
     this.tip = element("div", { class: "lockstep-tip", hidden: "" });
     this.legend = element("div", { class: "lockstep-legend" });
-    const heads = model.traces.map((trace, k) => element("div", { class: "lockstep-head" }, (two ? `${"AB"[k]}: ${trace.name}. ` : "") + trace.headline));
+    const heads = model.traces.map((trace, k) => element("div", { class: "lockstep-head" },
+      element("strong", {}, (two ? `${"AB"[k]}: ${trace.name}. ` : "") + trace.headline), ` ${trace.reading}`));
     const texts = model.traces.map((trace) => element("pre", {}, trace.text));
     const keys = element("dl", {}, ...KEYS.flatMap(([key, what]) => [element("dt", {}, key), element("dd", {}, what)]));
     this.root.replaceChildren(...heads, this.bar, this.ruler, this.scroller, this.overview, this.legend, this.status, this.tip,
@@ -141,6 +142,7 @@ class Timeline {
     const rows = model.traces.flatMap((trace) => trace.rows);
     if (rows.some((row) => row.kind === "stream")) entries.push(element("span", {}, "thin rows: streams beside the program; | — issued, then queues"));
     if (rows.some((row) => row.kind === "memory")) entries.push(element("span", {}, "grey area: tensor memory, up to the rank's peak"));
+    if (model.traces.some((trace) => trace.notes.length)) entries.push(element("span", {}, `▾ ${model.noted}`));
     const ops = new Set(model.traces.flatMap((trace) => trace.faults.map(([, op]) => op)));
     for (const op of ops) entries.push(element("span", {}, `${GLYPHS[op] || "◆"} ${model.marks[op]}`));
     this.legend.replaceChildren(...entries);
@@ -178,10 +180,11 @@ class Timeline {
   }
 
   hover(x, y, e) {
-    const at = this.view.at(x, y);
-    this.tip.hidden = !at || at.bar < 0;
+    const at = this.view.at(x, y), notes = this.view.notesAt(at, x);
+    this.tip.hidden = !at || (at.bar < 0 && !notes.length);
     if (this.tip.hidden) return;
-    this.tip.replaceChildren(...tell(this.model, at.row.trace, at.bar).map((line) => element("div", {}, line)));
+    const lines = at.bar < 0 ? notes : [...notes, ...tell(this.model, at.row.trace, at.bar)];
+    this.tip.replaceChildren(...lines.map((line) => element("div", {}, line)));
     const box = this.root.getBoundingClientRect(), wide = this.tip.offsetWidth;
     this.tip.style.left = `${Math.max(0, Math.min(e.clientX - box.left + 14, box.width - wide - 4))}px`;
     this.tip.style.top = `${e.clientY - box.top + 18}px`;

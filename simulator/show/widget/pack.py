@@ -10,15 +10,16 @@ import gzip
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from simulator.show import words
+from simulator.show import units, words
 from simulator.show.axis import TimeAxis, build_axis
 from simulator.show.lanes import KINDS, Stretch, messages, stretches
-from simulator.show.legend import BEHIND
+from simulator.show.reading import reading
 from simulator.show.style import LOOKS, MARKS
 from simulator.show.timeline import timeline
 from simulator.show.totals import by_rank, is_open
@@ -58,18 +59,40 @@ class _Columns:
         self.add(name, "I", [self.strings.setdefault(value, len(self.strings)) for value in values])
 
 
-def pack(traces: Sequence[Trace], names: Sequence[str], extra: Sequence[Place] = ()) -> bytes:
+@dataclass(frozen=True)
+class Notes:
+    """Points of a rank's time that the trace does not have, such as "a gradient is ready"; ``words`` say what they are.
+
+    ``points``: for each trace a list of (rank, ns, what).
+    """
+
+    words: str
+    points: Sequence[Sequence[tuple[int, int, str]]]
+
+    def text(self, number: int) -> str:
+        """The notes of one trace as lines, for the text twin."""
+        lines = [f"{units.duration(ns):>10}  rank {rank}  {what}" for rank, ns, what in self.points[number]]
+        return "\n".join([f"Notes ({self.words}):", *lines])
+
+
+def pack(
+    traces: Sequence[Trace], names: Sequence[str], extra: Sequence[Place] = (), notes: Notes | None = None
+) -> bytes:
     """Packs one trace, or two to be compared on one time axis.
 
     Args:
         traces: one or two traces.
         names: what to call each; shown only where there are two.
         extra: places to offer before those that are found in the traces.
+        notes: points of time to mark beside what the traces say.
     """
     lanes = [{rank: stretches(events) for rank, events in by_rank(trace).items()} for trace in traces]
     axis = _axis(traces, [stretch for of_trace in lanes for of_rank in of_trace.values() for stretch in of_rank])
     columns = _Columns()
     told = [_trace(columns, k, trace, names[k], lanes[k]) for k, trace in enumerate(traces)]
+    for k, of_trace in enumerate(told):
+        of_trace["notes"] = notes.points[k] if notes else []
+        of_trace["text"] += f"\n\n{notes.text(k)}" if notes else ""
     header = {
         "traces": told,
         "columns": columns.index,
@@ -78,7 +101,7 @@ def pack(traces: Sequence[Trace], names: Sequence[str], extra: Sequence[Place] =
         "kinds": KINDS,
         "looks": {kind: msgspec.to_builtins(look) for kind, look in LOOKS.items()},
         "marks": {op: mark.words for op, mark in MARKS.items()},
-        "behind": BEHIND,
+        "noted": notes.words if notes else "",
         "axis": [(p.t0, p.t1, p.x0, p.x1, p.is_cut) for p in axis.pieces],
         "edge": axis.edge,
     }
@@ -96,6 +119,7 @@ def _axis(traces: Sequence[Trace], drawn: list[Stretch]) -> TimeAxis:
 
 def _trace(columns: _Columns, k: int, trace: Trace, name: str, lanes: dict[int, list[Stretch]]) -> dict[str, Any]:
     shown = timeline(trace)
+    line = reading(trace)
     numbers = {id(event): n for n, event in enumerate(trace.events)}
     _events(columns, f"{k}.", trace)
     rows, bars = _rows(trace, lanes)
@@ -109,6 +133,7 @@ def _trace(columns: _Columns, k: int, trace: Trace, name: str, lanes: dict[int, 
         "name": name,
         "headline": words.headline(trace, shown.outcome_name),
         "alt": shown.alt,
+        "reading": f"{line[0].upper()}{line[1:]}.",
         "text": shown.text(),
         "provenance": words.provenance(trace),
         "clock": words.time(trace),
@@ -167,7 +192,7 @@ def _memory(columns: _Columns, k: int, trace: Trace) -> list[dict[str, Any]]:
     held: list[int] = []
     for rank, events in by_rank(trace).items():
         points = sorted((max(e.end_ns, e.issue_ns), e.n, e.live_bytes) for e in events if e.live_bytes >= 0)
-        if points:
+        if any(live for *_, live in points):
             row = {"rank": rank, "kind": "memory", "name": "memory", "first": len(times), "count": len(points)}
             rows.append({**row, "peak": max(live for *_, live in points)})
         times += [at for at, *_ in points]

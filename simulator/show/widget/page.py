@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from simulator.show import words
 from simulator.show.timeline import timeline
-from simulator.show.widget.pack import pack
+from simulator.show.widget.pack import Notes, pack
 from simulator.show.widget.places import Place
 from simulator.trace import Trace
 
@@ -51,7 +51,7 @@ def style() -> str:
     return _file("style.css")
 
 
-def page(traces: Sequence[Trace], names: Sequence[str], extra: Sequence[Place] = ()) -> str:
+def page(traces: Sequence[Trace], names: Sequence[str], extra: Sequence[Place] = (), notes: Notes | None = None) -> str:
     """The timeline of one trace, or of two on one axis, as a self-contained HTML page.
 
     Where scripts are off it shows the text twin. With `extra`, it opens at the first of these places.
@@ -61,7 +61,7 @@ def page(traces: Sequence[Trace], names: Sequence[str], extra: Sequence[Place] =
         title=escape(title),
         style=style(),
         text=escape("\n\n".join(timeline(trace).text() for trace in traces)),
-        data=base64.b64encode(pack(traces, names, extra)).decode(),
+        data=base64.b64encode(pack(traces, names, extra, notes)).decode(),
         script=script(),
         at=0 if extra else -1,
     )

@@ -138,7 +138,8 @@ class Painter {
       ctx.font = row.height >= 14 ? FONT : SMALL;
       const text = this.namesOf(trace, kind, event, bar).find((name) => this.measured(ctx, name) + 6 < wide);
       if (!text) continue;
-      const look = this.theme.looks[kind], half = this.measured(ctx, text) / 2 + 2, middle = x + wide / 2;
+      const look = this.theme.looks[kind], half = this.measured(ctx, text) / 2 + 2;
+      const middle = kind === "failed" ? x + half + 3 : x + wide / 2; // a cut of the axis may go through the middle
       if (look.hatch) {
         ctx.fillStyle = look.face;
         ctx.fillRect(middle - half, y + 1.5, 2 * half, row.height - 3);
@@ -164,6 +165,10 @@ class Painter {
       return [`${phase} ${took}`, phase, took];
     }
     if (kind === "waiting") return [`waits ${took}`, "waits"];
+    if (kind === "failed") {
+      const full = `${label}: ${word(this.model, trace, "status", event)}${t1[bar] < 0 ? "" : ` after ${took}`}`;
+      return [full, label];
+    }
     const bytes = trace.columns.bytes[event];
     return [...(bytes ? [`${label}, ${size(bytes)}`] : []), label, ...(seq >= 0 ? [`#${seq}`] : [])];
   }

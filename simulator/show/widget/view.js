@@ -196,9 +196,19 @@ class View {
       ctx.fillText(`step ${number[i]}`, x + 3, y - 6);
       named = x;
     }
+    ctx.fillStyle = ink;
+    for (const [rank, at] of trace.notes) {
+      const x = this.x(toAxis(this.model, at));
+      if (rank !== row.rank || x < GUTTER - 4 || x > GUTTER + this.plot) continue;
+      ctx.beginPath();
+      ctx.moveTo(x - 4, y - 4);
+      ctx.lineTo(x + 4, y - 4);
+      ctx.lineTo(x, y + 4);
+      ctx.fill();
+    }
     for (const [event, op, text] of trace.faults) {
       if (trace.columns.rank[event] !== row.rank) continue;
-      const x = this.x(toAxis(this.model, trace.columns.issue_ns[event]));
+      const x = this.x(toAxis(this.model, trace.columns.issue_ns[event])) + 7;
       ctx.font = BOLD;
       ctx.textBaseline = "middle";
       const wide = this.painter.measured(ctx, text) + 16, at = Math.min(x, GUTTER + this.plot - wide - 2);
@@ -348,6 +358,13 @@ class View {
     ctx.textBaseline = "middle";
     ctx.fillStyle = ink;
     ctx.fillText("in view", GUTTER - 6, OVERVIEW / 2);
+  }
+
+  // What was noted within a few pixels of x on the rank of {row, bar}.
+  notesAt(at, x) {
+    if (!at || at.row.kind !== "thread") return [];
+    const near = ([rank, ns]) => rank === at.row.rank && Math.abs(this.x(toAxis(this.model, ns)) - x) < 5;
+    return this.model.traces[at.row.trace].notes.filter(near).map(([, ns, text]) => `${text}, ${instant(ns, 1)}`);
   }
 
   // {row, bar} at a place of the canvas; a bar within 2 pixels counts. bar is -1 between bars.
