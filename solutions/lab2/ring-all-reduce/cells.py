@@ -122,6 +122,7 @@ hub.timeline()
 # What your messages are like counts only where the sum is right: get the sum first, then the rest.
 # Your cell runs on its own: the check takes it and the imports at the top, and nothing else of this notebook.
 
+
 # %%
 # exercise: lab2/ring-all-reduce
 def ring_all_reduce(tensor: torch.Tensor) -> None:
@@ -182,8 +183,81 @@ ring.timeline()
 
 # %% [markdown]
 # What to look for when it works: all rows look alike, no rank is busier than another, and the whole takes about a
-# quarter of the hub's time. Then try `world_size=8` in both cells: the hub takes more than twice as long, the ring
-# only a little longer.
+# quarter of the hub's time.
+#
+# ### Hub, tree or ring: where do they cross?
+#
+# A tree is the third way: pairs of ranks, then pairs of pairs, up to rank 0; and the same way down with the sum. It has
+# few steps, 2 log2(W), but each carries the *whole* tensor. The ring has many, 2(W-1), each with one W-th of it. With a
+# latency a for each message and b seconds a byte, a tensor of n bytes costs about
+#
+# | | messages in a row | bytes in a row | time |
+# |---|---|---|---|
+# | hub | 2(W-1) | 2(W-1) n | 2(W-1) (a + b n) |
+# | tree | 2 log2(W) | 2 log2(W) n | 2 log2(W) (a + b n) |
+# | ring | 2(W-1) | 2(W-1)/W n | 2(W-1) (a + b n/W) |
+#
+# Before you run it: which one wins for 1 KB on 8 ranks, which for 16 MB? And does the crossover move to larger or to
+# smaller tensors when there are more ranks?
+
+
+# %%
+def tree_all_reduce(tensor: torch.Tensor) -> None:
+    """Sum `tensor` over all ranks, in place: pairs, pairs of pairs, ... up to rank 0, and the same way down."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    arriving = torch.empty_like(tensor)
+    distances = [2**k for k in range((world_size - 1).bit_length())]
+    for d in distances:
+        if rank % (2 * d) == d:
+            dist.send(tensor, rank - d)
+        elif rank % (2 * d) == 0 and rank + d < world_size:
+            dist.recv(arriving, rank + d)
+            tensor += arriving
+    for d in reversed(distances):
+        if rank % (2 * d) == 0 and rank + d < world_size:
+            dist.send(tensor, rank + d)
+        elif rank % (2 * d) == d:
+            dist.recv(tensor, rank - d)
+
+
+SIZES = [1024 * k for k in (1, 16, 256, 1024, 4096, 16384)]  # bytes
+
+
+def all_sizes(all_reduce) -> None:
+    for k in simulator.steps(len(SIZES)):
+        all_reduce(torch.full((SIZES[k] // 4,), dist.get_rank() + 1.0))
+
+
+def microseconds(all_reduce, world_size: int) -> list[float | None]:
+    """Virtual time of an all-reduce of each of SIZES, from the first message to the last; None if it failed."""
+    run = simulator.run(all_sizes, world_size, args=(all_reduce,), echo=False)
+    if not run.ok:
+        return [None] * len(SIZES)
+    steps = [[e for e in run.trace.events if e.is_p2p and e.step == k] for k in range(len(SIZES))]
+    return [(max(e.end_ns for e in step) - min(e.issue_ns for e in step)) / 1e3 for step in steps]
+
+
+algorithms = {"hub": hub_all_reduce, "tree": tree_all_reduce, "ring": ring_all_reduce}
+for ranks in (2, 4, 8):
+    columns = {name: microseconds(function, ranks) for name, function in algorithms.items()}
+    print(f"{ranks} ranks " + "".join(f"{name:>12}" for name in columns) + "   fastest")
+    for k, size in enumerate(SIZES):
+        row = {name: times[k] for name, times in columns.items() if times[k] is not None}
+        cells = "".join(f"{row[name]:9.1f} us" if name in row else "           -" for name in columns)
+        print(f"{size // 1024:5} KB{cells}   {min(row, key=row.get)}")
+
+# %% [markdown]
+# The times are virtual, of real messages between real ranks, at the costs of NVLink in one node; a ring that does not
+# work yet has no times. (On 2 ranks all three send the same messages, but for the ring's two halves.)
+#
+# What the table shows when your ring works: with 4 ranks the tree is fastest up to 1 MB, with 8 ranks up to 4 MB, and
+# then the ring. So **the crossover moves to larger tensors with more ranks**: the ring's latency grows with W, the
+# tree's with log2(W). The hub is the tree without the tree: never better. In the formulas tree and ring are equal at
+# n = a/b · (W-1-log2 W) / (log2 W - (W-1)/W). Find a and b in the table (the 1 KB row, and two large rows) and see how
+# near it comes.
+#
+# This is why NCCL has both and chooses by size, and why DDP's buckets have megabytes: at 25 MB a ring is past its
+# latencies. (NCCL's trees send pieces in a pipeline, so its crossover lies elsewhere.)
 #
 # ### What the ring does not do
 #

@@ -1,6 +1,6 @@
 # exercise: lab2/bucketed-ddp
-# finding: mismatch
-# hint: mismatch
+# finding: gradient
+# hint: gradient
 # wrong: each rank cuts its own order
 import torch
 import torch.distributed as dist

@@ -1,7 +1,7 @@
 # exercise: lab2/bucketed-ddp
 # finding: deadlock
 # hint: deadlock
-# wrong: only rank 0 calls the broadcast, at the end
+# wrong: rank 0 sends its order to rank 1 alone; all others wait for it
 import torch
 import torch.distributed as dist
 
@@ -67,7 +67,8 @@ class Bucketed(torch.nn.Module):
         if not self.is_rebuilt:
             order = torch.tensor(self.order)
             if dist.get_rank() == 0:
-                dist.broadcast(order, 0)
-                dist.barrier()
+                dist.send(order, 1)
+            else:
+                dist.recv(order, 0)
             self.buckets, self.is_rebuilt = self.cut(order.tolist()), True
         self.begin_step()
