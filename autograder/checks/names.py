@@ -7,25 +7,43 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import re
+import threading
 from collections.abc import Iterable
+from typing import Literal
 
 _DEF = re.compile(r"^(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 _LIKENESS = 0.75  # as difflib counts it; below, two names are two names
+_PARSING = threading.Lock()
 
 
-def top_level(source: str) -> set[str]:
+def parse(source: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST:
+    """`ast.parse`, one thread at a time.
+
+    A garbage collection in the middle of it can let another thread in, and then CPython 3.11 raises a SystemError
+    ("AST constructor recursion depth mismatch") for text that is right.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: as `ast.parse`.
+    """
+    with _PARSING:
+        return ast.parse(source, mode=mode)
+
+
+@functools.lru_cache(maxsize=256)  # every exercise of a lab is looked for in every cell
+def top_level(source: str) -> frozenset[str]:
     """Functions, classes and variables that the cell binds outside of any function."""
     tree = _tree(source)
     if tree is None:
-        return set(_DEF.findall(source))
+        return frozenset(_DEF.findall(source))
     found: set[str] = set()
-    for statement in tree.body:
+    for statement in ast.iter_child_nodes(tree):
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(statement.name)
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
             found |= _stored(statement)
-    return found
+    return frozenset(found)
 
 
 def defines(source: str, names: Iterable[str]) -> bool:
@@ -62,8 +80,8 @@ def _stored(tree: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _tree(source: str) -> ast.Module | None:
+def _tree(source: str) -> ast.AST | None:
     try:
-        return ast.parse(source)
+        return parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

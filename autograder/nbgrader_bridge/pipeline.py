@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import re
 import warnings
 from collections.abc import Iterator
@@ -34,6 +35,22 @@ def _quiet() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _engines_from(create: Any) -> Iterator[None]:
+    """Let nbgrader take SQLAlchemy's engines from `create`.
+
+    It opens the gradebook some nine times a submission, and a new engine compiles every statement again.
+    """
+    from nbgrader import api
+
+    honest = api.create_engine
+    api.create_engine = create
+    try:
+        yield
+    finally:
+        api.create_engine = honest
+
+
 class Pipeline:
     """The steps of one course folder.
 
@@ -43,7 +60,9 @@ class Pipeline:
 
     def __init__(self, folder: CourseFolder) -> None:
         from nbgrader.apps import NbGraderAPI
+        from sqlalchemy import create_engine
 
+        self._create_engine = functools.cache(create_engine)  # one engine for a gradebook
         self.folder = folder
         self._config = config.load(folder)
         with _quiet():
@@ -121,7 +140,7 @@ class Pipeline:
         return len(rows)
 
     def _step(self, what: str, step: Any, *args: Any) -> None:
-        with _quiet():
+        with _quiet(), _engines_from(self._create_engine):
             outcome = step(*args)
         if outcome["success"]:
             return

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from autograder import course
+from autograder.checks import names
 from autograder.errors import NotebookFileError
 from autograder.grading import extract
 from tests.autograder.small import EXERCISE, cell
@@ -115,3 +119,35 @@ def test_a_missing_file_is_said_by_name(tmp_path: Path) -> None:
 )
 def test_the_exercise_line_is_the_first(source: str, expected: str | None) -> None:
     assert extract.exercise_line(source) == expected
+
+
+class _Rubbish:
+    """Collected in a cycle, it runs Python, so that the collector lets other threads in."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        sum(range(100))
+
+
+def test_two_threads_may_read_cells_at_the_same_time() -> None:
+    """With `ast.parse` itself CPython 3.11 raises a SystemError here."""
+    text = "def f(a):\n    return [a + 1, (a, {'b': a})]\n" * 40
+
+    def read() -> None:
+        for _ in range(8):
+            for _ in range(30):
+                _Rubbish()
+            names.parse(text)
+
+    before, pause = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(50)
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(read) for _ in range(3)]:
+                done.result()
+    finally:
+        gc.set_threshold(*before)
+        sys.setswitchinterval(pause)
