@@ -15,6 +15,7 @@ import msgspec
 from autograder import strict_yaml
 from autograder.progress import ExerciseProgress, HintProgress
 
+HOMEWORK = "homework"  # the lab whose last stages cost points
 STAGES = ("question", "invariant", "next_step", "example")
 STAGE_TITLES = {
     "question": "a question about what was seen",

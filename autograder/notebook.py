@@ -24,7 +24,6 @@ from autograder.grading import CheckResult, JobHost, Params, check_exercise
 from autograder.grading.extract import exercise_cells, exercise_line, read
 from autograder.views import MarkdownView
 
-HOMEWORK = "homework"  # the lab whose last hints cost points
 _host: JobHost | None = None
 
 
@@ -102,7 +101,7 @@ def open_hint(root: Path, exercise_id: str, now_s: float, accept_cost: bool = Fa
         )
     rules = course.grading.hints
     costs = 0.0
-    if exercise.id.startswith(f"{HOMEWORK}/"):
+    if exercise.id.startswith(f"{hints.HOMEWORK}/"):
         costs = min(rules.homework_cost_points, max(0.0, rules.homework_cost_limit - known.hint_costs()))
     opened = hints.next_hint(facts.hints, done, now_s, rules.wait_minutes * 60, costs, accept_cost)
     if opened.progress is None:
@@ -115,7 +114,7 @@ def hint_offer(root: Path, result: CheckResult) -> str:
     """One sentence that says how to get a hint, if there is one for these findings."""
     known = lab_file.load(root, result.exercise.split("/")[0]).exercise(result.exercise).hints
     if any(finding.key in known for finding in result.findings):
-        homework = result.exercise.startswith(f"{HOMEWORK}/")
+        homework = result.exercise.startswith(f"{hints.HOMEWORK}/")
         cost = "Its last stage costs points and asks you first." if homework else "It costs nothing."
         return f'Stuck? hint("{result.exercise}") asks you a question about the first finding. {cost}'
     return ""

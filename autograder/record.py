@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
-from autograder.hints import STAGES, Hint
+from autograder.checks import names
+from autograder.course import HintSettings
+from autograder.hints import HOMEWORK, STAGES, Hint
 from autograder.questions import Question
 from autograder.results import CheckResult
 
@@ -69,6 +71,23 @@ def with_next_hints(
     return [_with_hints(r, opened.get(r.exercise, {}), hints.get(r.exercise, {})) for r in results]
 
 
+def with_hint_costs(
+    results: list[CheckResult], opened: Mapping[str, Mapping[str, int]], rules: HintSettings
+) -> list[CheckResult]:
+    """The results without the points that the last stages of opened hints cost. Hints of labs cost nothing.
+
+    The price is that of `rules`, whatever the notebook says; no exercise falls below 0.
+    """
+    left, charged = rules.homework_cost_limit, []
+    for result in results:
+        last = sum(stage == len(STAGES) for stage in opened.get(result.exercise, {}).values())
+        price = min(left, last * rules.homework_cost_points) if result.exercise.startswith(f"{HOMEWORK}/") else 0.0
+        left -= price
+        cost = min(price, result.points)
+        charged.append(msgspec.structs.replace(result, points=result.points - cost, hint_cost=cost))
+    return charged
+
+
 def _with_hints(result: CheckResult, opened: Mapping[str, int], hints: Mapping[str, Hint]) -> CheckResult:
     findings = [
         msgspec.structs.replace(finding, hint=_stage(hints[finding.key], opened.get(finding.key, 0)))
@@ -102,7 +121,7 @@ def _answer_call(source: Any) -> tuple[str, str] | None:
     if "answer(" not in text or len(text) > 1000:
         return None
     try:
-        node = ast.parse(text.strip(), mode="eval").body
+        node = next(ast.iter_child_nodes(names.parse(text.strip(), "eval")))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "answer":

@@ -61,7 +61,10 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on one exercise. ``cases`` counts the cases that ran, by world size."""
+    """The verdict on one exercise. ``cases`` counts the cases that ran, by world size.
+
+    ``hint_cost``: points that opened hints took off the points of the parts (graded homework only).
+    """
 
     format: int = FORMAT
     exercise: str
@@ -71,6 +74,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[Part]
     findings: list[Finding]
     cases: dict[str, int] = {}
+    hint_cost: float = 0.0
 
 
 class NotebookResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import secrets
 from pathlib import Path
 
 from autograder import course as course_file
 from autograder import lab_file, record, untouched
+from autograder.checks import names
 from autograder.checks.student import Assembly
 from autograder.course import Course, Exercise
-from autograder.grading import extract
+from autograder.grading import extract, reaching
 from autograder.grading.host import JobHost, Progress, zero
 from autograder.grading.job import Request
 from autograder.progress import digest
 from autograder.results import CheckResult, Finding, NotebookResult, Params
 
 MAX_LINE = 200  # characters of a line that are shown
+MAX_NAMES = 6  # of one cell in a note
 
 
 def _quiet(text: str) -> None:
@@ -108,17 +109,29 @@ def grade_notebook(
         for e in lab.exercises
     ]
     opened = record.opened_hints(data)
+    results = record.with_hint_costs(results, opened, course.grading.hints)
     return NotebookResult(
         lab=lab_id,
         notebook=f"{lab_id}.ipynb",
         exercises=record.with_next_hints(results, opened, {key: e.hints for key, e in facts.exercises.items()}),
-        notes=found.notes,
+        notes=found.notes + _reaching(found.cells, facts),
         points=sum(r.points for r in results),
         max_points=lab.max_points,
         hints=opened,
         questions_asked=len(facts.questions),
         questions_right=record.answered_right(record.answers(data, lab_id, facts.questions), facts.questions),
     )
+
+
+def _reaching(cells: dict[str, str], facts: lab_file.LabFile) -> list[str]:
+    """A note for every cell that uses what its exercise does not ask for."""
+    notes = []
+    for exercise_id, source in cells.items():
+        given = f"{facts.setup_of(exercise_id)}\n{facts.exercise(exercise_id).starter}"
+        if found := reaching.reaches(source, given):
+            text = "which the exercise does not ask for, so a person should read the cell"
+            notes.append(f"{exercise_id}: the cell uses {', '.join(found[:MAX_NAMES])}, {text}")
+    return notes
 
 
 def _without_running(source: str | None, exercise: Exercise, starter: str, elsewhere: str) -> Finding | None:
@@ -136,7 +149,7 @@ def _without_running(source: str | None, exercise: Exercise, starter: str, elsew
 
 def _syntax(source: str) -> Finding | None:
     try:
-        ast.parse(source)
+        names.parse(source)
     except SyntaxError as error:
         if error.lineno is None:  # null bytes, for example
             return Finding(key="syntax", title="The cell is not valid Python", text=f"Python says: {error.msg}.")

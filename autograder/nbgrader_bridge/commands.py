@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from autograder.nbgrader_bridge.folder import CourseFolder
 from autograder.sandbox import bubblewrap
 
 if TYPE_CHECKING:
+    from autograder.nbgrader_bridge.folder import Cases
     from autograder.nbgrader_bridge.intake import Submission
     from autograder.nbgrader_bridge.pipeline import Pipeline
     from autograder.sandbox.limits import Isolation
@@ -27,7 +30,9 @@ _COURSE = click.option(
     show_default=True,
     help="The course folder: gradebook, submissions, sealed results. Made when it is missing.",
 )
-_ASSIGNMENT = click.option("--assignment", metavar="LAB", help="The lab, for example lab2 [default: the only one].")
+_ASSIGNMENT = click.option(
+    "--assignment", metavar="LAB", help="The lab, for example lab2 [default: the only one that it can be]."
+)
 _STUDENT = click.option("--student", required=True, help="Who does this step.")
 _HOME = click.option(
     "--home", type=click.Path(path_type=Path), default=Path(), help="Folder of the student [default: here]."
@@ -43,6 +48,11 @@ _HOME = click.option(
 @click.option("--seed-file", type=click.Path(path_type=Path), help="The grading seed [default: in the course folder].")
 @click.option(
     "--new-seed", is_flag=True, help="Draw other hidden cases and grade everything again; keeps the old seed."
+)
+@click.option(
+    "--cases",
+    type=click.Choice(["class", "student"]),
+    help="Hidden cases: the same for everybody, or each student's own. Kept for the course folder [default: class].",
 )
 @click.option(
     "--isolation",
@@ -81,6 +91,7 @@ class _Options:
     jobs: int
     seed_file: Path | None
     new_seed: bool
+    cases: Cases | None
     isolation: Isolation
 
 
@@ -89,7 +100,8 @@ def _grade(submissions: Path | None, course_dir: Path, options: _Options) -> boo
     from autograder.nbgrader_bridge import intake
 
     bubblewrap.require(options.isolation)
-    lab, folder = _lab(options.assignment), CourseFolder.at(course_dir, options.seed_file)
+    folder = CourseFolder.at(course_dir, options.seed_file)
+    lab = _lab(options.assignment, folder, submissions)
     if folder.exists:
         folder.check_writable()
     pipeline = _open(folder, lab)
@@ -100,6 +112,8 @@ def _grade(submissions: Path | None, course_dir: Path, options: _Options) -> boo
                 raise BridgeError(f"There is no submission of {options.only}.")
         if options.new_seed:
             folder.draw_new_seed()
+        if options.cases:
+            folder.choose_cases(options.cases)
         return _grade_found(found, lab, pipeline, options, course_dir)
 
 
@@ -135,7 +149,8 @@ def generate(course_dir: Path, assignment: str | None) -> None:
     """Make the assignment from solutions/ and enter it into the gradebook."""
     from autograder.nbgrader_bridge.pipeline import Pipeline
 
-    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    folder = CourseFolder.at(course_dir)
+    lab = _lab(assignment, folder)
     folder.create()
     _generate(Pipeline(folder), lab)
     click.echo(f"{lab}: student version in {folder.released(lab)}")
@@ -146,7 +161,8 @@ def generate(course_dir: Path, assignment: str | None) -> None:
 @_ASSIGNMENT
 def release(course_dir: Path, assignment: str | None) -> None:
     """Put the assignment into the exchange for students to fetch."""
-    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    folder = CourseFolder.at(course_dir)
+    lab = _lab(assignment, folder)
     _open(folder, lab).release(lab)
     click.echo(f"{lab}: released to {folder.root / 'exchange'}")
 
@@ -158,7 +174,8 @@ def release(course_dir: Path, assignment: str | None) -> None:
 @_HOME
 def fetch(course_dir: Path, assignment: str | None, student: str, home: Path) -> None:
     """Copy a released assignment into a student's folder."""
-    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    folder = CourseFolder.at(course_dir)
+    lab = _lab(assignment, folder)
     click.echo(f"{lab}: fetched to {_open(folder, lab).fetch(lab, student, home)}")
 
 
@@ -169,7 +186,8 @@ def fetch(course_dir: Path, assignment: str | None, student: str, home: Path) ->
 @_HOME
 def submit(course_dir: Path, assignment: str | None, student: str, home: Path) -> None:
     """Hand in an assignment from a student's folder."""
-    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    folder = CourseFolder.at(course_dir)
+    lab = _lab(assignment, folder)
     _open(folder, lab).submit(lab, student, home)
     click.echo(f"{lab}: handed in for {student}")
 
@@ -181,7 +199,8 @@ def collect(course_dir: Path, assignment: str | None) -> None:
     """Bring what students handed in into the course folder."""
     from autograder.nbgrader_bridge.batch import plural
 
-    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    folder = CourseFolder.at(course_dir)
+    lab = _lab(assignment, folder)
     _open(folder, lab).collect(lab)
     count = len(list(folder.root.glob(f"submitted/*/{lab}")))
     click.echo(f"{lab}: {plural(count, 'submission')} in {folder.root / 'submitted'}. Next: lockstep grade")
@@ -194,7 +213,8 @@ def feedback(course_dir: Path, assignment: str | None) -> None:
     """Write the feedback pages and return them to everyone who handed in through the exchange."""
     from autograder.nbgrader_bridge.batch import plural
 
-    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    folder = CourseFolder.at(course_dir)
+    lab = _lab(assignment, folder)
     pipeline = _open(folder, lab)
     pipeline.feedback(lab)
     released = pipeline.release_feedback(lab)
@@ -213,7 +233,8 @@ def feedback(course_dir: Path, assignment: str | None) -> None:
 @_HOME
 def fetch_feedback(course_dir: Path, assignment: str | None, student: str, home: Path) -> None:
     """Copy a student's released feedback into the student's folder."""
-    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    folder = CourseFolder.at(course_dir)
+    lab = _lab(assignment, folder)
     click.echo(f"{lab}: feedback in {_open(folder, lab).fetch_feedback(lab, student, home)}")
 
 
@@ -223,7 +244,8 @@ def fetch_feedback(course_dir: Path, assignment: str | None, student: str, home:
 @click.option("--to", type=click.Path(dir_okay=False, path_type=Path), help="CSV file [default: LAB.csv].")
 def export(course_dir: Path, assignment: str | None, to: Path | None) -> None:
     """Write the points of every graded cell as CSV."""
-    lab, folder = _lab(assignment), CourseFolder.at(course_dir)
+    folder = CourseFolder.at(course_dir)
+    lab = _lab(assignment, folder)
     path = to or Path(f"{lab}.csv")
     click.echo(f"{lab}: {_open(folder, lab).export(lab, path)} rows in {path}")
 
@@ -232,13 +254,29 @@ def _say(text: str, end: bool) -> None:
     click.echo(text, nl=end)
 
 
-def _lab(assignment: str | None) -> str:
+def _lab(assignment: str | None, folder: CourseFolder, submissions: Path | None = None) -> str:
+    """The lab that is named, or the only one that there is, that the submissions name, or that the folder knows."""
     labs = [lab.id for lab in course.load().labs() if lab.exercises]
-    if assignment is None and len(labs) == 1:
-        return labs[0]
+    if assignment is None:
+        named = _named(submissions) if submissions else set()
+        for known in (labs, [x for x in labs if x in named], [x for x in labs if folder.released(x).is_dir()]):
+            if len(known) == 1:
+                return known[0]
     if assignment not in labs:
         raise BridgeError(f"Name a lab with --assignment. Labs with exercises: {', '.join(labs)}.")
     return assignment
+
+
+def _named(submissions: Path) -> set[str]:
+    """What notebooks in a folder or a zip archive are called."""
+    try:
+        with zipfile.ZipFile(submissions) as archive:
+            names = archive.namelist()
+    except (OSError, zipfile.BadZipFile):  # also a folder
+        names = [path.name for path in submissions.glob("**/*.ipynb")]
+    return {
+        stem for name in names if name.endswith(".ipynb") for stem in re.split(r"[/_]", name.removesuffix(".ipynb"))
+    }
 
 
 def _open(folder: CourseFolder, lab: str) -> Pipeline:

@@ -14,11 +14,14 @@ import secrets
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from autograder.nbgrader_bridge.errors import BridgeError
 
 CONFIG_NAME = "nbgrader_config.py"
 SEED_NAME = "grading_seed"
+CASES_NAME = "hidden_cases"  # a file that says whose they are, when it is not the class's
+Cases = Literal["class", "student"]
 
 _CONFIG_TEXT = '''"""nbgrader's configuration for this course folder. Written once; your settings go below."""
 
@@ -119,8 +122,10 @@ class CourseFolder:
         return _seal_key(self.seed())
 
     def earlier_seal_keys(self) -> list[bytes]:
-        """The keys of seeds that `draw_new_seed` replaced."""
-        return [_seal_key(path.read_text(encoding="utf-8").strip()) for path in self._earlier_seeds()]
+        """The keys of seeds that `draw_new_seed` replaced, and of the folder's own one where another is used."""
+        own = self.root / SEED_NAME
+        paths = [*self._earlier_seeds(), *([own] if own != self.seed_file and own.is_file() else [])]
+        return [_seal_key(path.read_text(encoding="utf-8").strip()) for path in paths]
 
     def draw_new_seed(self) -> None:
         """Replace the seed; the old one stays beside it, so that results already given can be explained.
@@ -138,6 +143,25 @@ class CourseFolder:
             self._create_seed()
         except OSError as error:
             raise BridgeError(f"The grading seed cannot be replaced: {error.strerror}.") from error
+
+    @property
+    def cases(self) -> Cases:
+        """Whether everybody is graded with the same hidden cases, or each student with their own."""
+        path = self.root / CASES_NAME
+        return "student" if path.is_file() and path.read_text(encoding="utf-8").strip() == "student" else "class"
+
+    def choose_cases(self, cases: Cases) -> None:
+        """Say whose the hidden cases are, from now on; the button in formgrader takes the same.
+
+        Raises:
+            BridgeError: the course folder cannot be written.
+        """
+        if cases == self.cases:
+            return
+        try:
+            (self.root / CASES_NAME).write_text(f"{cases}\n", encoding="utf-8")
+        except OSError as error:
+            raise BridgeError(f"{self.root / CASES_NAME} cannot be written: {error.strerror}.") from error
 
     def _earlier_seeds(self) -> list[Path]:
         return sorted(self.root.glob(f"{SEED_NAME}.*"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hmac
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -32,14 +32,14 @@ class Regrade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Before:
-    """A seal that was valid: with the present grading seed, or with an earlier one of this course folder."""
+    """An earlier seal: valid with the `present` grading seed, with an `earlier` one of this course folder, or `not`."""
 
     seal: Seal
-    present_seed: bool
+    valid: Literal["present", "earlier", "not"]
 
 
 def before(folder: CourseFolder, student: str, assignment: str) -> Before | None:
-    """The result that a submission had; None if there is none, or if the file was edited."""
+    """The result that a submission had; None if there is none."""
     from autograder.nbgrader_bridge import seal
 
     try:
@@ -48,8 +48,8 @@ def before(folder: CourseFolder, student: str, assignment: str) -> Before | None
         return None
     for key in (folder.seal_key(), *folder.earlier_seal_keys()):
         if hmac.compare_digest(stored.mac, seal.mac(key, stored)):
-            return Before(stored, key == folder.seal_key())
-    return None
+            return Before(stored, "present" if key == folder.seal_key() else "earlier")
+    return Before(stored, "not")
 
 
 def note(folder: CourseFolder, old: Before, new: Seal) -> Regrade | None:
@@ -74,8 +74,10 @@ def read(folder: CourseFolder, student: str, assignment: str) -> list[Regrade]:
 
 def _reason(old: Before, new: Seal) -> str:
     reasons = {
+        "the earlier result was edited, or sealed with a seed that is not here": old.valid == "not",
         "another submission": old.seal.submission_sha256 != new.submission_sha256,
-        "another grading seed": not old.present_seed,
+        "another grading seed": old.valid == "earlier",
+        "other hidden cases": old.seal.cases != new.cases,
         "another version of the grader": old.seal.grader_sha256 != new.grader_sha256,
     }
     said = [reason for reason, holds in reasons.items() if holds]

@@ -24,7 +24,7 @@ from autograder.errors import NotebookFileError, SandboxError
 from autograder.grading.host import BROKE_OFF, JobHost
 from autograder.nbgrader_bridge import regrades
 from autograder.nbgrader_bridge.errors import BridgeError, StaleSeal
-from autograder.nbgrader_bridge.folder import CourseFolder
+from autograder.nbgrader_bridge.folder import Cases, CourseFolder
 from autograder.nbgrader_bridge.regrades import Regrade
 from autograder.results import CheckResult, Finding, NotebookResult, Params, Part
 
@@ -34,7 +34,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A sealed result. `broken` is true when the grader itself failed; such a seal is never taken as fresh."""
+    """A sealed result. `broken` is true when the grader itself failed; such a seal is never taken as fresh.
+
+    `cases`: whether the hidden cases are those of the class, or the student's own.
+    """
 
     format: int = FORMAT
     student: str
@@ -42,6 +45,7 @@ class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     submission_sha256: str
     grader_sha256: str
     broken: bool = False
+    cases: Cases = "class"
     result: NotebookResult
     mac: str = ""
 
@@ -87,7 +91,8 @@ def fresh(folder: CourseFolder, student: str, assignment: str) -> Seal:
         raise StaleSeal(f"{path} was edited, or sealed with another grading seed.")
     identity = (stored.student, stored.assignment, stored.submission_sha256, stored.grader_sha256)
     digest = submission_digest(folder, student, assignment)
-    if stored.broken or identity != (student, assignment, digest, grader_digest(assignment)):
+    expected = (student, assignment, digest, grader_digest(assignment))
+    if stored.broken or stored.cases != folder.cases or identity != expected:
         raise StaleSeal(f"{path} belongs to another version of the submission or of the grader.")
     return stored
 
@@ -115,13 +120,15 @@ def grader_digest(assignment: str) -> str:
     """SHA-256 of what decides the points: the lab in course.yaml, its given code, the checks, grader and simulator."""
     root = course.find_root()
     facts = lab_file.load(root, assignment)
-    digest = hashlib.sha256(msgspec.json.encode(course.load(root).lab(assignment)))
+    described = course.load(root)
+    digest = hashlib.sha256(msgspec.json.encode([described.lab(assignment), described.grading.hints]))
     digest.update(facts.setup.encode() + b"\0")
     for name, exercise in sorted(facts.exercises.items()):
         digest.update(f"{name}\0{exercise.starter}\0".encode())
     package, simulator = Path(course.__file__).parent, Path(course.__file__).parent.parent / "simulator"
     folders = (package / "checks", package / "grading", package / "sandbox", simulator)
-    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
+    files = [package / "record.py", *(path for folder in folders for path in folder.rglob("*.py"))]
+    for path in sorted(files):
         digest.update(path.relative_to(package.parent).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -160,7 +167,8 @@ def _grade(folder: CourseFolder, student: str, assignment: str, host: JobHost) -
     try:
         if not data:
             raise NotebookFileError(f"No notebook called {assignment}.ipynb was handed in.")
-        result = grade_notebook(data, assignment, Params(kind="hidden", seed=folder.seed()), host=host)
+        whose = student if folder.cases == "student" else ""
+        result = grade_notebook(data, assignment, Params(kind="hidden", seed=folder.seed(), student=whose), host=host)
     except NotebookFileError as error:
         said = str(error).rstrip(".")
         result = nothing(assignment, f"{said}. Save your notebook in JupyterLab and hand in that file.")
@@ -178,6 +186,7 @@ def _grade(folder: CourseFolder, student: str, assignment: str, host: JobHost) -
         submission_sha256=hashlib.sha256(data).hexdigest(),
         grader_sha256=grader_digest(assignment),
         broken=broken,
+        cases=folder.cases,
         result=msgspec.structs.replace(result, notebook=f"{assignment}.ipynb"),
     )
 

@@ -6,7 +6,7 @@ import base64
 from html import escape
 
 from autograder.report import markdown
-from autograder.report.text import cases_line, headline, verdict
+from autograder.report.text import HINT_COST, cases_line, headline, verdict
 from autograder.results import CheckResult, Finding, Part
 
 STYLE = """<style>
@@ -35,7 +35,7 @@ STYLE = """<style>
 
 def fragment(result: CheckResult, *, note: str = "", hint_offer: str = "", graded: bool = False) -> str:
     """The result as one <div>: ``note`` stands at its head, ``hint_offer`` at its end; ``graded`` results are final."""
-    rows = "".join(_row(part) for part in result.parts)
+    rows = "".join(_row(part) for part in result.parts) + _hint_row(result)
     head = "<tr><th scope='col'></th><th scope='col'>graded part</th><th scope='col'>points</th></tr>"
     pieces = [
         f"<p><strong>{escape(note)}</strong></p>" if note else "",
@@ -59,6 +59,12 @@ def _row(part: Part) -> str:
     said = escape(part.title) + (f" ({escape(why)})" if why else "")
     points = f"{part.points:g} of {part.max_points:g}"
     return f"<tr><td>{mark} {word}</td><td>{said}</td><td>{points}</td></tr>"
+
+
+def _hint_row(result: CheckResult) -> str:
+    if not result.hint_cost:
+        return ""
+    return f"<tr><td>- hints</td><td>{HINT_COST}</td><td>-{result.hint_cost:g}</td></tr>"
 
 
 def _finding(finding: Finding, graded: bool) -> str:

@@ -7,6 +7,7 @@ import textwrap
 from autograder.results import CheckResult, Finding, Part
 
 WIDTH = 100
+HINT_COST = "the last stage of a hint was opened"
 
 
 def headline(result: CheckResult, *, graded: bool = False) -> str:
@@ -17,7 +18,8 @@ def headline(result: CheckResult, *, graded: bool = False) -> str:
 
 def text(result: CheckResult, *, pictures: bool = True) -> str:
     """The whole result as plain text; ``pictures`` includes the timelines."""
-    blocks = [headline(result), "\n".join(_part(part) for part in result.parts)]
+    cost = [f"  - {result.hint_cost:g}    {HINT_COST}"] if result.hint_cost else []
+    blocks = [headline(result), "\n".join([*(_part(part) for part in result.parts), *cost])]
     blocks += [_finding(f, pictures) for f in result.findings]
     if result.cases:
         blocks.append(cases_line(result))

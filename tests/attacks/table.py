@@ -435,4 +435,80 @@ DETOURS = (
     ),
 )
 
-ATTACKS = (*DETOURS, *COMPARISONS, *MESSAGES, *REACHES, *RESOURCES)
+# A ring of the right messages with nothing in them, after the sum came another way.
+_EMPTY_RING = """
+def empty_ring(tensor):
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for step in range(2 * (size - 1)):
+        out, into = (tensor.tensor_split(size)[(rank - step - k) % size] for k in (0, 1))
+        sending = dist.isend(torch.zeros_like(out), (rank + 1) % size)
+        dist.recv(torch.empty_like(into), (rank - 1) % size)
+        sending.wait()
+"""
+_ALL = ("value", "terminates", "point-to-point-only", "hub", "bytes", "agreement", "slow-rank", "input-mutated")
+
+#: Lies that nobody outside can see through: they gain points, and a note asks the instructor to read the cell.
+LIES = (
+    Attack(
+        "the inputs of everyone, and a ring of empty messages",
+        _EMPTY_RING,
+        """\
+        import sys
+        frame = sys._getframe()
+        while frame and "case" not in frame.f_locals: frame = frame.f_back
+        empty_ring(tensor)
+        tensor.copy_(sum(torch.from_numpy(x) for x in frame.f_locals["case"].inputs()))
+        """,
+        finds=(),
+        gains=_ALL,
+    ),
+    Attack(
+        "files, and a ring of empty messages",
+        _EMPTY_RING + "\ncalls = 0\n",
+        """\
+        import os, time
+        global calls
+        calls += 1
+        rank, size = dist.get_rank(), dist.get_world_size()
+        torch.save(tensor.clone(), f"{calls}.{rank}.new")
+        os.rename(f"{calls}.{rank}.new", f"{calls}.{rank}")
+        while sum(os.path.exists(f"{calls}.{r}") for r in range(size)) < size: time.sleep(0.01)
+        empty_ring(tensor)
+        tensor.copy_(sum(torch.load(f"{calls}.{r}") for r in range(size)))
+        """,
+        finds=(),
+        gains=_ALL,
+    ),
+    Attack(
+        "another socket, and a ring of empty messages",
+        _EMPTY_RING,
+        """\
+        import socket, time
+        rank, size, count = dist.get_rank(), dist.get_world_size(), tensor.nbytes
+        def take(link):
+            data = b""
+            while len(data) < count: data += link.recv(count - len(data))
+            return torch.frombuffer(bytearray(data), dtype=tensor.dtype)
+        if not count: return
+        empty_ring(tensor)
+        if rank == 0:
+            server = socket.create_server(("127.0.0.1", 7777))
+            links = [server.accept()[0] for _ in range(size - 1)]
+            for link in links: tensor.add_(take(link))
+            for link in links: link.sendall(tensor.numpy().tobytes())
+            server.close()
+        else:
+            while True:
+                try:
+                    link = socket.create_connection(("127.0.0.1", 7777))
+                    break
+                except OSError: time.sleep(0.01)
+            link.sendall(tensor.numpy().tobytes())
+            tensor.copy_(take(link))
+        """,
+        finds=(),
+        gains=_ALL,
+    ),
+)
+
+ATTACKS = (*LIES, *DETOURS, *COMPARISONS, *MESSAGES, *REACHES, *RESOURCES)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autograder.grading import CheckResult, JobHost, Params, check_exercise
+from autograder import lab_file
+from autograder.grading import CheckResult, JobHost, Params, check_exercise, reaching
 from tests.attacks.conftest import ONE_CASE, Outside
-from tests.attacks.table import ATTACKS, COMPARISONS, DETOURS, EXERCISE, REACHES, Attack, honest
+from tests.attacks.table import ATTACKS, COMPARISONS, DETOURS, EXERCISE, LIES, REACHES, Attack, honest
 from tests.needs import needs_bubblewrap
 
 pytestmark = [needs_bubblewrap, pytest.mark.timeout(400)]
@@ -29,6 +30,7 @@ SAMPLE = {attack.name for attack in (*DETOURS, *REACHES)} | {
     "result bytes: nested",
     "forged return",
     "announced sizes",
+    "files, and a ring of empty messages",
     "open files",
 }
 
@@ -46,6 +48,9 @@ def _attack(attack: Attack, params: Params, host: JobHost, course: Path, outside
         assert part.points <= allowed.points or part.key in attack.gains, (part, result.findings)
     seen = [finding.key for finding in result.findings]
     assert not attack.finds or set(seen) & set(attack.finds), (seen, result.findings)
+    if attack.gains:
+        given = "\n".join((lab_file.load(course, "lab2").setup_of(EXERCISE), honest("nothing")))
+        assert reaching.reaches(cell, given), "whoever gains by a lie has a note for the instructor"
     said = "\n".join(f"{finding.title} {finding.text}" for finding in result.findings)
     assert attack.says in said
     assert len(said) < 20_000
@@ -66,6 +71,6 @@ def test_one_case(attack: Attack, sandboxed: JobHost, course: Path, outside: Out
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", [a for a in ATTACKS if a in (*DETOURS, *COMPARISONS) or a.base != "nothing"])
+@pytest.mark.parametrize("attack", [a for a in ATTACKS if a in (*LIES, *DETOURS, *COMPARISONS) or a.base != "nothing"])
 def test_all_hidden_cases(attack: Attack, sandboxed: JobHost, course: Path, outside: Outside) -> None:
     _attack(attack, HIDDEN, sandboxed, course, outside)

@@ -6,13 +6,20 @@ import json
 import stat
 from pathlib import Path
 
-from autograder import notebook, progress, record
-from autograder.grading import CheckResult
+import msgspec
+import pytest
+
+from autograder import notebook, progress, record, report
+from autograder.build import tree, validate
+from autograder.checks import hint_keys
+from autograder.course import HintSettings
+from autograder.grading import CheckResult, JobHost, Params, grade_notebook
+from autograder.grading.job import Request
 from autograder.hints import Hint, Opened, next_hint
 from autograder.progress import ExerciseProgress, HintProgress, Progress
 from autograder.questions import Option, Question
 from autograder.results import Finding, Part
-from tests.autograder.small import EXERCISE
+from tests.autograder.small import COURSE, EXERCISE, write_course
 
 WAIT_S = 300.0
 
@@ -167,3 +174,67 @@ def test_a_page_shows_the_stage_after_the_opened_ones_but_never_the_example() ->
     for stage, text in ((0, "q"), (1, "i"), (2, "n"), (3, "n"), (4, "n")):
         [shown] = record.with_next_hints([result("bytes")], {EXERCISE: {"bytes": stage}}, hints)
         assert shown.findings[0].hint == text
+
+
+def _charged(opened: dict[str, dict[str, int]], points: dict[str, float]) -> list[tuple[float, float]]:
+    results = [msgspec.structs.replace(result(), exercise=name, points=p) for name, p in points.items()]
+    rules = HintSettings(wait_minutes=5, homework_cost_points=1, homework_cost_limit=5)
+    return [(r.points, r.hint_cost) for r in record.with_hint_costs(results, opened, rules)]
+
+
+def test_the_last_stages_of_homework_cost_points_up_to_the_limit_and_labs_cost_nothing() -> None:
+    four, three = dict.fromkeys("abcd", 4), dict.fromkeys("abcd", 3)
+    assert _charged({"lab2/x": four}, {"lab2/x": 8.0}) == [(8.0, 0.0)]
+    assert _charged({"homework/x": three}, {"homework/x": 8.0}) == [(8.0, 0.0)]
+    assert _charged({"homework/x": {**three, "e": 4}}, {"homework/x": 8.0, "homework/y": 3.0}) == [
+        (7.0, 1.0),
+        (3.0, 0.0),
+    ]
+    assert _charged({"homework/x": four, "homework/y": four}, {"homework/x": 8.0, "homework/y": 3.0}) == [
+        (4.0, 4.0),
+        (2.0, 1.0),
+    ]
+    assert _charged({"homework/x": four}, {"homework/x": 2.0}) == [(0.0, 2.0)]
+
+
+def test_what_hints_cost_is_shown() -> None:
+    charged = msgspec.structs.replace(result(), points=2.0, hint_cost=1.0)
+    for said in (report.text(charged), report.fragment(charged, graded=True)):
+        assert "the last stage of a hint was opened" in said
+        assert "2 of 3 points" in said
+    assert "hint" not in report.text(result())
+
+
+class _AlwaysRight(JobHost):
+    """Gives every exercise its points, and runs nothing."""
+
+    def check(self, request: Request, deadline_s: float, progress: object) -> CheckResult:
+        exercise = request.exercise
+        parts = [Part(p.key, p.title, True, p.points, p.points) for p in exercise.parts]
+        total = exercise.points
+        return CheckResult(exercise=exercise.id, points=total, max_points=total, passed=True, parts=parts, findings=[])
+
+
+def test_a_graded_homework_pays_for_the_hints_that_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validate, "hint_keys", lambda exercise_id: hint_keys(EXERCISE))
+    root = write_course(tmp_path, course=COURSE.replace("id: lab2", "id: homework"))
+    (root / "solutions/lab2").rename(root / "solutions/homework")
+    for path in (root / "solutions/homework").rglob("*.*"):
+        path.write_text(path.read_text().replace("lab2/", "homework/"))
+    tree.write(root, tree.generate(root))
+    notebook_file = json.loads((root / "labs/homework/homework.ipynb").read_text())
+    exercise, asked = (
+        next(c for c in notebook_file["cells"] if word in c["source"][0]) for word in ("# exer", "check(")
+    )
+    exercise["source"] = "# exercise: homework/ring-all-reduce\ndef ring_all_reduce(tensor): ..."
+    shown = [
+        {"exercise": "homework/ring-all-reduce", "key": key, "stage": 4, "cost_points": 0} for key in ("hub", "bytes")
+    ]
+    asked["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": {record.MIME: s}} for s in shown]
+
+    graded = grade_notebook(json.dumps(notebook_file).encode(), "homework", Params(), host=_AlwaysRight(), root=root)
+    [one] = graded.exercises
+    assert (graded.points, one.points, one.hint_cost, one.passed) == (1.0, 1.0, 2.0, True)
+    page = report.page(graded, "ana")
+    assert "1 of 3 points" in page
+    assert "the last stage of a hint was opened</td><td>-2<" in page

@@ -11,13 +11,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from autograder.nbgrader_bridge import commands
+from tests.nbgrader.notebooks import LAB
 
 Lockstep = Callable[..., Result]
 
 
 def run(*args: object) -> Result:
-    """`lockstep grade ...` or `lockstep nbgrader ...` with output and exit code."""
+    """`lockstep grade ...` or `lockstep nbgrader ...` for our lab, with output and exit code."""
     name, *rest = [str(arg) for arg in args]
+    rest += ["--assignment", LAB]
     command: click.Command = getattr(commands, name)
     return CliRunner().invoke(command, rest)
 

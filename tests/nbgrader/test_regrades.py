@@ -25,8 +25,10 @@ class _Graded:
     """Grading that gives what it is told; runs nothing."""
 
     points = 12.0
+    whose = ""  # the student that the hidden cases of the last grading are for
 
     def __call__(self, data: bytes, lab: str, params: Params, **named: Any) -> NotebookResult:
+        self.whose = params.student
         result = seal.nothing(lab, "")
         (first, *rest) = result.exercises
         first = msgspec.structs.replace(first, points=self.points)
@@ -71,7 +73,9 @@ def test_what_changed_and_why(place: Path, course: Path, lockstep: Lockstep, gra
     assert json.loads(folder.sealed("ana", LAB).read_text())["result"]["points"] == 3
 
 
-def test_an_edited_seal_is_no_grade_of_before(place: Path, course: Path, lockstep: Lockstep, graded: _Graded) -> None:
+def test_an_edited_seal_is_no_grade_of_before_and_is_told(
+    place: Path, course: Path, lockstep: Lockstep, graded: _Graded
+) -> None:
     notebooks.write(place / "one" / "ben.ipynb", notebooks.released())
     graded.points = 5.0
     lockstep("grade", place / "one", "--course", course)
@@ -79,7 +83,7 @@ def test_an_edited_seal_is_no_grade_of_before(place: Path, course: Path, lockste
     path.write_bytes(path.read_bytes().replace(b'"points": 5.0', b'"points": 9.0'))
     output = lockstep("grade", place / "one", "--course", course).output
     assert "5 / " in output
-    assert "lowered" not in output
+    assert "ben: lowered from 9 to 5 points: the earlier result was edited, or sealed with a seed" in output
 
 
 def test_a_grader_that_fails_takes_no_grade_away(
@@ -98,3 +102,22 @@ def test_a_grader_that_fails_takes_no_grade_away(
     assert result.exit_code == 1
     assert "the result of before stays" in result.output
     assert (course / "sealed" / "cleo" / f"{LAB}.json").read_bytes() == before
+
+
+def test_hidden_cases_of_each_student_are_kept_until_the_class_gets_its_own_again(
+    place: Path, course: Path, lockstep: Lockstep, graded: _Graded
+) -> None:
+    notebooks.write(place / "three" / "dan.ipynb", notebooks.released())
+
+    def grade(*args: str) -> str:
+        output: str = lockstep("grade", place / "three", "--course", course, *args).output
+        return output
+
+    grade()
+    assert graded.whose == ""
+    graded.points = 9.0
+    assert "dan: lowered from 12 to 9 points: other hidden cases" in grade("--cases", "student")
+    assert graded.whose == "dan"
+    assert "(unchanged)" in grade()
+    assert "(unchanged)" not in grade("--cases", "class")
+    assert graded.whose == ""
