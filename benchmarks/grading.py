@@ -1,19 +1,23 @@
 """30 mixed submissions through `lockstep grade`: what grading costs beyond the checks, beside stock nbgrader.
 
-The checks themselves are timed on a warm job without a sandbox, on the same cells. Stock nbgrader autogrades the same
-notebooks with check cells that check nothing, so that its time, too, is what grading costs beyond the checks.
+Four parts, each kept in build/benchmarks/grading until all are there: interrupted, the same command goes on with the
+part that was running. A check counts from its first case to its result; everything else of the wall time is overhead,
+also the start of the sandbox. Stock nbgrader autogrades the same notebook with cells that do nothing, so that its time,
+too, is what grading costs beyond the checks. Processor time is told as well: a busy machine spoils the other.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,12 +26,16 @@ import psutil
 
 from autograder.build import tree
 from autograder.grading import JobHost, Params, grade_notebook
+from autograder.nbgrader_bridge import commands, seal
 
 ROOT = Path(__file__).resolve().parents[1]
+STATE = ROOT / "build" / "benchmarks" / "grading"
 LAB, EXERCISE = "lab2", "ring-all-reduce"
 MAX_OVERHEAD_S, MAX_OF_STOCK = 1.0, 0.25
+LOOK_S = 0.5  # between two looks at the memory
 MIX = {
-    "reference": 12,
+    "all_exercises": 2,
+    "right": 10,
     "off_by_one_in_the_all_gather": 3,
     "hub": 3,
     "all_send_first": 3,
@@ -35,52 +43,75 @@ MIX = {
     "no_python": 3,
     "no_notebook": 2,
 }
+Part = dict[str, Any]
 
 
 def main(*, quick: bool) -> bool:
     """Print the table; True if the promises hold."""
-    with tempfile.TemporaryDirectory(prefix="lockstep-") as name:
-        place = Path(name)
-        notebooks = _submissions(place / "in", quick=quick)
-        checks_s, fair = _checks(notebooks)
-        with _peak_memory() as peak:
-            total_s, points = _ours(place, "first")
-        _, again = _ours(place, "second", seed=place / "first" / "grading_seed")
-        stock_s = _stock(place, notebooks, 3 if quick else 10)
-        same = [_seal(place, "first", s) == _seal(place, "second", s) for s in notebooks]
-    count = len(notebooks)
-    overhead_s = (total_s - checks_s) / count
-    print(f"{count} submissions: {total_s:.1f} s in all, {checks_s:.1f} s of it for the checks themselves")
-    ratio = overhead_s / stock_s
-    print(f"beyond the checks: {overhead_s:.2f} s a submission; stock nbgrader {stock_s:.2f} s: {ratio:.2f} of it")
-    print(f"peak memory of all processes together {peak[0] / 1e9:.2f} GB, without what they share")
-    print(f"points as without a sandbox: {points == fair == again}; two gradings byte for byte the same: {all(same)}")
-    honest = points == fair == again and all(same)
-    return honest and overhead_s <= MAX_OVERHEAD_S and overhead_s <= MAX_OF_STOCK * stock_s
+    _begin(quick)
+    sent = _submissions(STATE / "in", quick=quick)
+    ours = _part("ours", lambda: _ours("ours", STATE / "in"))
+    again = _part("again", lambda: _ours("again", _zip(STATE / "in"), "--jobs", "2"))
+    beside = _part("beside", lambda: {"points": _beside(sent)})
+    stock = _part("stock", lambda: _stock(3 if quick else 10))
+    same = all(_seal("ours", student) == _seal("again", student) for student in sent)
+    honest = all(ours["points"][student] == beside["points"][student.rsplit("-", 1)[0]] for student in sent)
+    held = _table(len(sent), ours, stock)
+    print(f"points as without a sandbox: {honest}; from a zip archive, two at a time, byte for byte the same: {same}")
+    shutil.rmtree(STATE)
+    return held and honest and same and ours["points"] == again["points"]
 
 
-def _submissions(folder: Path, *, quick: bool) -> dict[str, bytes]:
-    """Student -> notebook file, also written to `folder`."""
-    made: dict[str, bytes] = {}
-    for kind, number in MIX.items():
-        for k in range(1 if quick else number):
-            made[f"{kind}-{k}"] = _notebook(kind)
-    folder.mkdir()
+def _table(count: int, ours: Part, stock: Part) -> bool:
+    wall_s, cpu_s = ((ours[f"total_{k}"] - ours.get(f"checks_{k}", 0.0)) / count for k in ("wall_s", "cpu_s"))
+    print(f"{count} submissions: {ours['total_wall_s']:.1f} s, {ours['checks_wall_s']:.1f} s of it in checks")
+    print(f"| beyond the checks, a submission | here | stock nbgrader ({stock['count']}) | ratio |\n|---|---|---|---|")
+    for name, here, there in (("seconds", wall_s, stock["wall_s"]), ("processor seconds", cpu_s, stock["cpu_s"])):
+        print(f"| {name} | {here:.2f} | {there:.2f} | {here / there:.2f} |")
+    print(f"peak memory of all processes together {ours['peak_bytes'] / 1e9:.2f} GB, without what they share")
+    return wall_s <= MAX_OVERHEAD_S and wall_s <= MAX_OF_STOCK * stock["wall_s"]
+
+
+def _begin(quick: bool) -> None:
+    """Keep what is there only where it was measured with the same code."""
+    version, path = f"{seal.grader_digest(LAB)} {quick}", STATE / "version"
+    if not path.is_file() or path.read_text() != version:
+        shutil.rmtree(STATE, ignore_errors=True)
+        STATE.mkdir(parents=True)
+        path.write_text(version)
+
+
+def _part(name: str, measure: Callable[[], Part]) -> Part:
+    """What `measure` gives, now or when the part was there before."""
+    path = STATE / f"{name}.json"
+    if not path.is_file():
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        path.write_text(json.dumps(measure()))
+    found: Part = json.loads(path.read_bytes())
+    return found
+
+
+def _submissions(folder: Path, *, quick: bool) -> list[str]:
+    """The students, whose notebooks are written to `folder`."""
+    made = {f"{kind}-{k}": _notebook(kind) for kind, n in MIX.items() for k in range(1 if quick else n)}
+    folder.mkdir(exist_ok=True)
     for student, data in made.items():
         (folder / f"{student}.ipynb").write_bytes(data)
-    return made
+    return list(made)
 
 
 def _notebook(kind: str) -> bytes:
     if kind == "no_notebook":
         return b"{"
-    if kind == "reference":
+    if kind == "all_exercises":
         return tree.solution_notebook(ROOT, LAB)
     notebook = json.loads((ROOT / f"labs/{LAB}/{LAB}.ipynb").read_bytes())
+    right = _exercise(json.loads(tree.solution_notebook(ROOT, LAB)))["source"]
+    broken = f"# exercise: {LAB}/{EXERCISE}\ndef ring_all_reduce(tensor:\n"
     if kind != "untouched":
-        broken = f"# exercise: {LAB}/{EXERCISE}\ndef ring_all_reduce(tensor:\n"
         mutants = list((ROOT / "tests/mutants").glob(f"**/{kind}.py"))
-        _exercise(notebook)["source"] = mutants[0].read_text() if mutants else broken
+        wrong = mutants[0].read_text() if mutants else broken
+        _exercise(notebook)["source"] = right if kind == "right" else wrong
     return json.dumps(notebook).encode()
 
 
@@ -88,95 +119,124 @@ def _exercise(notebook: Any) -> Any:
     return next(c for c in notebook["cells"] if c["metadata"].get("nbgrader", {}).get("grade_id") == EXERCISE)
 
 
-def _checks(notebooks: dict[str, bytes]) -> tuple[float, dict[str, float]]:
-    """Seconds of all checks on a warm job, and the points by student."""
+def _zip(folder: Path) -> Path:
+    path = folder.with_suffix(".zip")
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(folder.iterdir()):
+            archive.write(file, file.name)
+    return path
+
+
+def _beside(students: list[str]) -> dict[str, float]:
+    """The points of each kind, checked on a warm job without a sandbox."""
     points: dict[str, float] = {}
     with JobHost() as host:
-        _grade(notebooks["reference-0"], host)
-        began = time.perf_counter()
-        for student, data in notebooks.items():
-            points[student] = _grade(data, host)
-        return time.perf_counter() - began, points
+        for kind in dict.fromkeys(student.rsplit("-", 1)[0] for student in students):
+            data = _notebook(kind)
+            params = Params(kind="hidden", seed="benchmark")
+            points[kind] = 0.0 if data == b"{" else grade_notebook(data, LAB, params, host=host, root=ROOT).points
+    return points
 
 
-def _grade(data: bytes, host: JobHost) -> float:
-    if data == b"{":
-        return 0.0
-    return grade_notebook(data, LAB, Params(kind="hidden", seed="benchmark"), host=host, root=ROOT).points
+def _ours(name: str, submissions: Path, *more: str) -> Part:
+    """`lockstep grade`, in this process so that checks can be timed, in a new course folder generated beforehand."""
+    course = STATE / name
+    shutil.rmtree(course, ignore_errors=True)
+    words = ["--course", str(course), "--assignment", LAB]
+    commands.nbgrader.main(["generate", *words], standalone_mode=False)
+    (course / "grading_seed").write_text("benchmark\n")
+    with _timed_checks() as checks_s, _peak_memory() as peak:
+        began, cpu = time.perf_counter(), time.process_time()
+        commands.grade.main([str(submissions), *words, *more], standalone_mode=False)
+        wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
+    sealed = course.glob(f"sealed/*/{LAB}.json")
+    points = {path.parent.name: json.loads(path.read_bytes())["result"]["points"] for path in sealed}
+    return {
+        "total_wall_s": wall_s,
+        "total_cpu_s": cpu_s - peak["cpu_s"],  # of the grading process: checks run in others
+        "checks_wall_s": sum(checks_s),
+        "peak_bytes": peak["bytes"],
+        "points": points,
+    }
 
 
-def _ours(place: Path, name: str, seed: Path | None = None) -> tuple[float, dict[str, float]]:
-    """Seconds of `lockstep grade` in a new course folder that is generated beforehand, and the points by student."""
-    course = ["--course", str(place / name)]
-    _lockstep("nbgrader", "generate", *course)
-    if name == "first":
-        path = place / name / "grading_seed"
-        path.write_text("benchmark\n")
-    began = time.perf_counter()
-    _lockstep("grade", str(place / "in"), *course, *(["--seed-file", str(seed)] if seed else []))
-    seconds = time.perf_counter() - began
-    sealed = (place / name / "sealed").glob(f"*/{LAB}.json")
-    return seconds, {path.parent.name: json.loads(path.read_bytes())["result"]["points"] for path in sealed}
+@contextmanager
+def _timed_checks() -> Iterator[list[float]]:
+    """Seconds of every check from its first case to its result, in a list."""
+    seconds: list[float] = []
+    honest = JobHost.check
+
+    def check(self: JobHost, request: Any, deadline_s: float, progress: Callable[[str], None]) -> Any:
+        began: list[float] = []
+
+        def first(text: str) -> None:
+            if "case" in text:
+                began.append(time.perf_counter())
+            progress(text)
+
+        result = honest(self, request, deadline_s, first)
+        seconds.append(time.perf_counter() - began[0] if began else 0.0)
+        return result
+
+    JobHost.check = check  # type: ignore[method-assign]
+    try:
+        yield seconds
+    finally:
+        JobHost.check = honest  # type: ignore[method-assign]
 
 
-def _seal(place: Path, name: str, student: str) -> bytes:
-    return (place / name / "sealed" / student / f"{LAB}.json").read_bytes()
+def _seal(name: str, student: str) -> bytes:
+    return (STATE / name / "sealed" / student / f"{LAB}.json").read_bytes()
 
 
-def _lockstep(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "autograder.cli", *words], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-
-
-def _stock(place: Path, notebooks: dict[str, bytes], count: int) -> float:
-    """Seconds a submission of `nbgrader autograde` with its own configuration, on notebooks that check nothing."""
-    course = place / "stock"
+def _stock(count: int) -> Part:
+    """`nbgrader autograde` with its own configuration, on notebooks that check nothing: seconds a submission."""
+    course = STATE / "stock"
+    shutil.rmtree(course, ignore_errors=True)
     (course / "source" / LAB).mkdir(parents=True)
     (course / "nbgrader_config.py").write_text("c = get_config()\nc.CourseDirectory.course_id = 'stock'\n")
-    source = _plain(json.loads(_notebook("untouched")))
-    (course / "source" / LAB / f"{LAB}.ipynb").write_text(json.dumps(source))
-    _nbgrader(course, "generate_assignment", LAB, "--force")
-    released = json.loads((course / "release" / LAB / f"{LAB}.ipynb").read_bytes())
-    for student in list(notebooks)[:count]:
-        folder = course / "submitted" / student / LAB
-        folder.mkdir(parents=True)
-        (folder / f"{LAB}.ipynb").write_text(json.dumps(released))
-    began = time.perf_counter()
-    _nbgrader(course, "autograde", LAB)
-    return (time.perf_counter() - began) / count
-
-
-def _plain(notebook: Any) -> Any:
-    """The notebook with code cells that do nothing: nbgrader's own time and a kernel's."""
-    for cell in notebook["cells"]:
+    source = json.loads(_notebook("untouched"))
+    for cell in source["cells"]:
         if cell["cell_type"] == "code":
             cell["source"] = "1.0"
-    return notebook
+    (course / "source" / LAB / f"{LAB}.ipynb").write_text(json.dumps(source))
+    _nbgrader(course, "generate_assignment", LAB, "--force")
+    for k in range(count):
+        shutil.copytree(course / "release" / LAB, course / "submitted" / f"student-{k}" / LAB)
+    began, cpu_s = time.perf_counter(), _children_s()
+    _nbgrader(course, "autograde", LAB)
+    wall_s, cpu_s = time.perf_counter() - began, _children_s() - cpu_s
+    return {"wall_s": wall_s / count, "cpu_s": cpu_s / count, "count": count}
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _nbgrader(course: Path, *words: str) -> None:
     program = Path(sys.executable).parent / "nbgrader"
-    environment = {"PATH": f"{program.parent}:/usr/bin:/bin", "HOME": str(course)}
-    command = [str(program if program.exists() else shutil.which("nbgrader")), *words, "--log-level=ERROR"]
-    subprocess.run(
-        command, check=True, cwd=course, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    environment = os.environ | {"PATH": f"{program.parent}:/usr/bin:/bin", "HOME": str(course)}
+    command = [str(program), *words, "--log-level=ERROR"]
+    subprocess.run(command, check=True, cwd=course, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 @contextmanager
-def _peak_memory() -> Iterator[list[int]]:
-    """The largest sum of resident memory without shared pages of all processes below this one, in bytes, in a list."""
-    peak, done = [0], threading.Event()
+def _peak_memory() -> Iterator[dict[str, float]]:
+    """The largest sum of resident memory without shared pages, in bytes, of this process and all below it."""
+    peak, done = {"bytes": 0.0, "cpu_s": 0.0}, threading.Event()
 
     def look() -> None:
-        while not done.wait(0.2):
-            total = 0
-            for process in psutil.Process().children(recursive=True):
+        while not done.wait(LOOK_S):
+            me, total = psutil.Process(), 0
+            for process in (me, *me.children(recursive=True)):
                 try:
                     info = process.memory_info()
                 except psutil.Error:
                     continue
                 total += max(0, info.rss - info.shared)
-            peak[0] = max(peak[0], total)
+            peak["bytes"] = max(peak["bytes"], total)
+            peak["cpu_s"] = time.thread_time()
 
     thread = threading.Thread(target=look)
     thread.start()
