@@ -7,7 +7,7 @@ import importlib
 
 NAMES = (
     *("collectives", "determinism", "generated", "grading", "hang", "launch", "launches", "memory"),
-    *("planner_accuracy", "programs", "step", "taxonomy"),
+    *("planner_accuracy", "programs", "step", "taxonomy", "timeline"),
 )
 
 

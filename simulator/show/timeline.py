@@ -36,7 +36,8 @@ class Timeline:
     """Shows a trace, or two on one time axis.
 
     In a notebook the value of a cell is a widget to zoom and search in, with the static picture for readers without a
-    kernel; elsewhere print ``timeline.text()`` or write ``timeline.html()``. The static picture is always of ``trace``.
+    kernel; elsewhere print ``timeline.text()`` or write ``timeline.html()``. ``svg``, ``png`` and ``text`` are of the
+    first trace alone.
     """
 
     def __init__(
@@ -133,8 +134,12 @@ class Timeline:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Gives notebooks a picture with alternative text and, where pictures cannot be shown, the text twin."""
-        bundle = {"image/png": self.png(), "text/plain": self.text()}
-        return bundle, {"image/png": {"alt": self.alt, "width": 960}}
+        shown = [self, *(Timeline(trace) for trace in self.traces[1:])]
+        bundle = {
+            "image/png": _below_each_other([each.png() for each in shown]),
+            "text/plain": "\n\n".join(each.text() for each in shown),
+        }
+        return bundle, {"image/png": {"alt": " ".join(each.alt for each in shown), "width": 960}}
 
     def __repr__(self) -> str:
         return f"<Timeline: {words.headline(self.trace, self.outcome_name)}>"
@@ -160,6 +165,23 @@ def timeline(
         notes: points of time to mark in the widget and the page, such as when gradients are ready.
     """
     return Timeline(trace, outcome, compare=compare, names=names, at=at, notes=notes)
+
+
+def _below_each_other(pictures: list[bytes]) -> bytes:
+    """Joins PNGs of one width."""
+    if len(pictures) == 1:
+        return pictures[0]
+    from PIL import Image  # comes with matplotlib
+
+    images = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in pictures]
+    joined = Image.new("RGB", (images[0].width, sum(image.height for image in images)), "white")
+    top = 0
+    for image in images:
+        joined.paste(image, (0, top))
+        top += image.height
+    buffer = io.BytesIO()
+    joined.save(buffer, format="png")
+    return buffer.getvalue()
 
 
 def _accessible(svg: str, title: str, description: str) -> str:
