@@ -120,34 +120,35 @@ from autograder.experiments import BucketCurve, xray, xray_text
 class Grown(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.third = torch.nn.Linear(1024, 512)
-        self.first = torch.nn.Linear(256, 512)
-        self.fourth = torch.nn.Linear(512, 256)
-        self.second = torch.nn.Linear(512, 1024)
+        self.third = torch.nn.Linear(2048, 1024)
+        self.first = torch.nn.Linear(512, 1024)
+        self.fourth = torch.nn.Linear(1024, 512)
+        self.second = torch.nn.Linear(1024, 2048)
 
     def forward(self, x):
         return self.fourth(self.third(self.second(self.first(x))))
 
 
 def two_iterations(bucket_mb: float) -> list:
-    begin, ready, step = torch.cpu.Event(), [], 0
+    begin, ready = torch.cpu.Event(), []  # for each step: what was ready when
     begin.record()
     model = DistributedDataParallel(Grown(), bucket_cap_mb=bucket_mb)
 
     def note(name, parameter) -> None:
         event = torch.cpu.Event()
         event.record()
-        ready.append((step, name, 4 * parameter.numel(), event))
+        ready[-1].append((name, 4 * parameter.numel(), event))
 
     for name, parameter in model.module.named_parameters():
         parameter.register_post_accumulate_grad_hook(lambda p, name=name: note(name, p))
-    for step in simulator.steps(2):
-        model(torch.ones(512, 256)).mean().backward()
+    for _ in simulator.steps(2):
+        ready.append([])
+        model(torch.ones(256, 512)).mean().backward()
         model.zero_grad()
-    return [(step, name, size, round(begin.elapsed_time(e) * 1e6)) for step, name, size, e in ready]
+    return [(k, name, size, round(begin.elapsed_time(e) * 1e6)) for k in (0, 1) for name, size, e in ready[k]]
 
 
-x = simulator.run(two_iterations, 4, args=(2,))
+x = simulator.run(two_iterations, 4, args=(8,))
 xray(x)
 
 # %% [markdown]
@@ -190,8 +191,8 @@ curve
 #
 # ### The bits, one by one
 #
-# At the top of this lab you counted sums that differ. Here is one of them for each number of ranks: the float's 32 bits,
-# summed in one piece and in pieces of 701. A `^` marks a bit that differs. On two ranks there is none to show.
+# At the top of this lab you counted sums that differ. Here is one of them for each number of ranks: the 32 bits of the
+# float, summed in one piece and in pieces of 701. A `^` marks a bit that differs. On two ranks there is none to show.
 
 
 # %%
