@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from simulator.diagnose import diagnosis as d
+from simulator.diagnose.circles import of_circle
 from simulator.diagnose.finding import Finding, ranks_text
-from simulator.diagnose.tape import Tapes
+from simulator.diagnose.reading import is_past
+from simulator.diagnose.repair import Waits
+from simulator.diagnose.tape import Tapes, call_of
 from simulator.trace import FAILED, Event
 
 _WORDS = {
@@ -89,12 +94,34 @@ def missing_ranks(tapes: Tapes) -> Finding | None:
     stuck = [event for rank in tapes.present if (event := tapes.blocked_on(rank)) is not None]
     if not tapes.missing or not stuck:
         return None
+    if found := _beside_missing(tapes, stuck):
+        return found
     needed = {rank for event in stuck for rank in tapes.group_of(event).members}
     lost = tuple(rank for rank in tapes.missing if rank in needed) or tapes.missing
     first = min(stuck, key=lambda e: (e.issue_ns, e.rank))
     return Finding(
         d.DEAD, lost, first.issue_ns, group=first.group, seq=first.seq, calls=tuple(stuck), why=_no_trace(lost)
     )
+
+
+def _beside_missing(tapes: Tapes, stuck: list[Event]) -> Finding | None:
+    """A mistake of somebody else, to be seen when the one missing rank stands where others wait for it."""
+    for event in stuck if len(tapes.missing) == 1 else ():
+        [rank] = tapes.missing
+        if event.is_collective and rank in tapes.group_of(event).members:
+            whole = tapes.with_stand_in(rank, event)
+            found = of_circle(whole, Waits.of(whole))
+            if found and rank not in found.ranks and (found.kind == d.UNEVEN or not _may_come(tapes, found, event)):
+                there = [e for e in stuck if (e.group, e.seq) == (event.group, event.seq)]
+                calls = tuple(e for e in stuck if e in found.calls or e in there)
+                return replace(found, calls=calls, also=(*found.also, d.DEAD))
+    return None
+
+
+def _may_come(tapes: Tapes, found: Finding, event: Event) -> bool:
+    """Whether somebody who is blamed for not being in `event` stands before it."""
+    stuck = [stuck for rank in found.ranks if (stuck := tapes.blocked_on(rank)) is not None]
+    return any(is_past(call_of(event), call_of(other)) for other in stuck)
 
 
 def _no_trace(ranks: tuple[int, ...]) -> str:

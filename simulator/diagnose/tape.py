@@ -10,6 +10,8 @@ from collections import defaultdict
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from simulator.trace import FAILED, Event, Trace
 
 #: Collectives in which ranks may pass different shapes.
@@ -109,6 +111,23 @@ class Tapes:
             group = Group(name, tuple(self._all) if name == "default" else tuple(sorted(ranks)))
             found.update({(name, rank): group for rank in group.members})
         return found
+
+    def with_stand_in(self, rank: int, at: Event) -> Tapes:
+        """The same with a tape for a `rank` that has none: the collectives of its groups that completed, for it was in
+        them, and then the call `at` that somebody waits for it in.
+        """
+        mine = {
+            (group, e.seq): e
+            for group, rows in self.groups.items()
+            if rank in group.members
+            for events in rows.values()
+            for e in events
+            if e.status == "ok" or e == at
+        }
+        order = sorted(mine.values(), key=lambda e: (e == at, e.issue_ns, e.group, e.seq))
+        stand_in = [replace(e, rank=rank, n=n, thread="0") for n, e in enumerate(order)]
+        events = [e for tape in self._all.values() for e in tape]
+        return Tapes(Trace(self.header, [*events, *stand_in]))
 
     @cached_property
     def has_exits(self) -> bool:
