@@ -126,7 +126,7 @@ class Ledger:
         record.key, record.num_bytes = storage._cdata, storage.nbytes()
         record.func, record.shape, record.dtype = func, tensor.shape, tensor.dtype
         record.kind, record.name, record.is_payload = None, "", False
-        record.phase, record.module = self.places.phase(), self.places.module()
+        record.phase, record.module = self.places.here()
         if record.phase == OUTSIDE and _needs_gradient(args):
             record.phase = FORWARD  # a loss, say, that the program computes outside its modules
         self._add(record)
@@ -136,6 +136,8 @@ class Ledger:
         """Not so: tensors of the meta device, fake ones (DTensor computes with them what shapes will be), and wrappers
         around other tensors, which are seen themselves.
         """
+        if type(tensor) is torch.Tensor and not tensor.is_meta:
+            return True
         if isinstance(tensor, FakeTensor) or tensor.is_meta:
             return self._counts_fakes
         return not hasattr(tensor, "__tensor_flatten__")

@@ -50,6 +50,17 @@ class _Thread(threading.local):
         self.numbers.append(number)
         self.paths.append(path)
 
+    def behind_gradient(self) -> str:
+        """The path of the module that ran when forward made the node that runs now."""
+        node = _node_now()
+        if node is None or not self.numbers or not hasattr(node, "_sequence_nr"):
+            return ""
+        number = node._sequence_nr()
+        if number >= 1 << 63:  # a leaf's node, which has no place in the order
+            return ""
+        at = bisect_right(self.numbers, number) - 1
+        return self.paths[at] if at >= 0 else ""
+
 
 class Places:
     """Follows module calls and optimizer steps of this process between `install` and `remove`.
@@ -67,28 +78,22 @@ class Places:
         self._undo: list[Callable[[], None]] = []
 
     # ---- questions ----
+    def here(self) -> tuple[str, str]:
+        """One of `PHASES`, and the path of the innermost module that runs, or in backward whose gradient is computed;
+        "" for none.
+        """
+        thread = self._thread
+        path, is_recomputing = thread.stack[-1] if thread.stack else ("", False)
+        is_backward = _in_backward() != -1
+        if is_backward and not is_recomputing:
+            path, phase = thread.behind_gradient(), BACKWARD
+        else:
+            phase = RECOMPUTE if is_backward else FORWARD if thread.stack else OUTSIDE
+        return (OPTIMIZER if thread.is_stepping else phase), path
+
     def phase(self) -> str:
         """One of `PHASES`."""
-        thread = self._thread
-        if thread.is_stepping:
-            return OPTIMIZER
-        if _in_backward() != -1:
-            return RECOMPUTE if thread.stack and thread.stack[-1][1] else BACKWARD
-        return FORWARD if thread.stack else OUTSIDE
-
-    def module(self) -> str:
-        """The path of the innermost module that runs, or in backward whose gradient is computed; "" for none."""
-        thread = self._thread
-        if thread.stack and (thread.stack[-1][1] or _in_backward() == -1):
-            return thread.stack[-1][0]
-        node = _node_now()
-        if node is None or not thread.numbers or not hasattr(node, "_sequence_nr"):
-            return ""
-        number = node._sequence_nr()
-        if number >= 1 << 63:  # a leaf's node, which has no place in the order
-            return ""
-        at = bisect_right(thread.numbers, number) - 1
-        return thread.paths[at] if at >= 0 else ""
+        return self.here()[0]
 
     # ---- following ----
     def enter(self, module: nn.Module) -> None:

@@ -7,7 +7,9 @@ the same on every machine.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,15 +21,15 @@ from simulator.rank.operations import dtype_name
 
 if TYPE_CHECKING:
     from simulator.cluster import Gpu
-    from simulator.rank.clock import RankThread
     from simulator.rank.context import Context
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 _COPIES = ("embedding", "index_select", "gather", "index", "select_copy", "slice_copy", "cat", "stack")
 _OVERWRITES = ("copy_", "zero_", "fill_", "normal_", "uniform_", "_foreach_copy_", "_foreach_zero_", "bernoulli_")
+_VIEWS = frozenset(("alias", "detach", "_unsafe_view", "_reshape_alias"))
 _FREE = frozenset(
     (
-        *("alias", "detach", "lift", "lift_fresh", "set_", "resize_", "_unsafe_view", "_reshape_alias"),
+        *("lift", "lift_fresh", "set_", "resize_"),  # views by their schemas, some; but what C++ made comes this way
         *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "record_stream"),
         *("is_same_size", "sym_size", "sym_stride", "sym_numel", "is_pinned", "_version"),
     )
@@ -40,7 +42,9 @@ _CHARGED_NAMESPACES = ("aten", "fsdp", "torchvision", "prims")
 
 
 def optimizers_as_on_a_gpu() -> None:
-    """There torch's optimizers and `clip_grad_norm_` work on all tensors at once (foreach) unless told otherwise."""
+    """There torch's optimizers and `clip_grad_norm_` work on all tensors at once (foreach) unless told otherwise; and
+    the numbers of steps, which they read, lie on the CPU: reading them waits for nothing.
+    """
     from torch.optim import optimizer
     from torch.utils import _foreach_utils
 
@@ -48,6 +52,15 @@ def optimizers_as_on_a_gpu() -> None:
     for module in modules:
         devices = module._get_foreach_kernels_supported_devices
         module._get_foreach_kernels_supported_devices = lambda devices=devices: [*devices(), "cpu"]
+    read, unseen = optimizer._get_value, torch._C._DisableTorchDispatch
+
+    def read_on_cpu(value: Any) -> Any:
+        with unseen():
+            return read(value)  # type: ignore[no-untyped-call]
+
+    for name, module in sys.modules.items():
+        if name.startswith("torch.optim.") and getattr(module, "_get_value", None) is read:
+            vars(module)["_get_value"] = read_on_cpu
 
 
 class Charging(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -55,9 +68,9 @@ class Charging(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, ctx: Context, gpu: Gpu) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.ctx, self.ledger = ctx, ctx.ledger
-        self.is_free = gpu.is_free
+        self.ctx, self.ledger, self.thread = ctx, ctx.ledger, ctx.thread
         self.launch_ns = round(gpu.launch_overhead_us * 1e3)
+        self.kinds = _Kinds(is_free=gpu.is_free)
         self.cost = _Costs(gpu, self.launch_ns)
 
     @classmethod
@@ -65,52 +78,61 @@ class Charging(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False  # or torch wraps the next method in one that costs as much again
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if types and not all(t in _PLAIN for t in types):
+        if types and not _PLAIN.issuperset(types):
             if FakeTensor in types:  # DTensor asks for shapes: nothing runs
                 return func(*args, **kwargs or {})
             return NotImplemented  # DTensor and the like: come back with the local tensors
         out = func(*args, **kwargs) if kwargs else func(*args)
-        thread = self.ctx.thread
-        if not thread.is_ours:  # the simulator's own arithmetic costs the rank nothing
-            if not self.is_free:
-                self._charge(thread, *self.cost(func, args, kwargs, out))
-            if self.ledger is not None:
-                self.ledger.operator(func, args, kwargs or {}, out)
+        kind = self.kinds.get(id(func)) or self.kinds.look_at(func)
+        if kind == VIEW or self.thread.is_ours:  # the simulator's own arithmetic costs the rank nothing
+            return out
+        if kind == OF_REDUCER:
+            kind = _kind_of_reducers(func)
+        if kind == CHARGED:
+            self.ctx.charge(self.thread, *self.cost(func, args, kwargs, out))
+        elif kind == READS:
+            self.thread.advance(self.thread.now_ns)
+        if self.ledger is not None:
+            self.ledger.operator(func, args, kwargs or {}, out)
         return out
 
-    def _charge(self, thread: RankThread, flops: int, duration_ns: int) -> None:
-        if duration_ns >= 0:
-            self.ctx.charge(duration_ns, self.launch_ns, flops)
-        elif duration_ns == READS:
-            thread.advance(thread.now_ns)
+
+#: What an operator asks for: stream time; nothing, but it may take memory; nothing at all; that the host waits for a
+#: value; see `_OF_REDUCER`.
+CHARGED, FREE, VIEW, READS, OF_REDUCER = range(1, 6)
 
 
-#: In the place of a duration: costs nothing; the host waits for a value; see `_OF_REDUCER`.
-FREE, READS, OF_REDUCER = -1, -2, -3
+class _Kinds(dict[int, int]):
+    """The kind of each operator that was seen, by its id: hashing an operator is a call of Python. `is_free`: operators
+    cost nothing.
+    """
+
+    def __init__(self, *, is_free: bool) -> None:
+        super().__init__()
+        self._is_free = is_free
+        self._alive: list[Any] = []
+
+    def look_at(self, func: Any) -> int:
+        kind = _kind(func)
+        kind = self[id(func)] = FREE if self._is_free and kind != VIEW else kind
+        self._alive.append(func)
+        return kind
 
 
 class _Costs:
-    """(FLOPs, nanoseconds on the stream) of an operator."""
+    """(nanoseconds on the stream, nanoseconds to launch, FLOPs) of an operator."""
 
     def __init__(self, gpu: Gpu, launch_ns: int) -> None:
         self.gpu, self.launch_ns = gpu, launch_ns
-        self.kind: dict[Any, int] = {}
-        self.known: dict[Any, tuple[int, int]] = {}
+        self.known: dict[Any, tuple[int, int, int]] = {}
 
-    def __call__(self, func: Any, args: Any, kwargs: Any, out: Any) -> tuple[int, int]:
-        kind = self.kind.get(func)
-        if kind is None:
-            kind = self.kind[func] = _kind(func)
-        if kind == OF_REDUCER:
-            kind = FREE if _in_accumulate_grad() else READS if func._schema.name.endswith("_local_scalar_dense") else 0
-        if kind < 0:
-            return 0, kind
-        key = [func]
+    def __call__(self, func: Any, args: Any, kwargs: Any, out: Any) -> tuple[int, int, int]:
+        key: list[Any] = [id(func)]  # operators that were seen stay: `_Kinds`
         for value in args:
             if type(value) in _PLAIN:
                 key += (value.shape, value.dtype)
             elif type(value) is list or type(value) is tuple:
-                key += [(item.shape, item.dtype) if isinstance(item, torch.Tensor) else item for item in value]
+                key.append(_part_of_key(value))
         if type(out) is torch.Tensor:
             key.append(out.shape)
         known = self.known.get(signature := tuple(key))
@@ -118,25 +140,44 @@ class _Costs:
             known = self.known[signature] = self._work_out(func, args, kwargs or {}, out)
         return known
 
-    def _work_out(self, func: Any, args: Any, kwargs: Any, out: Any) -> tuple[int, int]:
+    def _work_out(self, func: Any, args: Any, kwargs: Any, out: Any) -> tuple[int, int, int]:
         inputs, outputs = list(_tensors((args, tuple(kwargs.values())))), list(_tensors(out))
         flops = count_flops(func, args, kwargs, out)
         dtype = dtype_name(inputs or outputs)
-        return flops, self.gpu.operator_ns(flops, _bytes_moved(func, inputs, outputs), dtype) - self.launch_ns
+        duration_ns = self.gpu.operator_ns(flops, _bytes_moved(func, inputs, outputs), dtype) - self.launch_ns
+        return max(duration_ns, 0), self.launch_ns, flops
+
+
+def _part_of_key(values: Any) -> Any:
+    """What the cost depends on: shapes and dtypes of tensors, sizes; not scalars, which change with every step."""
+    try:
+        return tuple(map(_shape_and_dtype, values))
+    except AttributeError:
+        return tuple(
+            _shape_and_dtype(value) if isinstance(value, torch.Tensor) else None if type(value) is float else value
+            for value in values
+        )
+
+
+_shape_and_dtype = attrgetter("shape", "dtype")
 
 
 def _kind(func: Any) -> int:
     namespace, _, name = func._schema.name.partition("::")
-    if namespace not in _CHARGED_NAMESPACES or name in _FREE or func.is_view:
+    if namespace not in _CHARGED_NAMESPACES or name in _FREE:
         return FREE
+    if func.is_view or name in _VIEWS:
+        return VIEW
     if name in _OF_REDUCER:
         return OF_REDUCER
-    return READS if name in _READS else 0
+    return READS if name in _READS else CHARGED
 
 
-def _in_accumulate_grad() -> bool:
+def _kind_of_reducers(func: Any) -> int:
     node = torch._C._current_autograd_node()
-    return node is not None and node.name() == "torch::autograd::AccumulateGrad"
+    if node is not None and node.name() == "torch::autograd::AccumulateGrad":
+        return FREE
+    return READS if func._schema.name.endswith("_local_scalar_dense") else CHARGED
 
 
 def _bytes_moved(func: Any, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> int:

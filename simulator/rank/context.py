@@ -169,11 +169,10 @@ class Context:
         if not seconds >= 0:
             raise UsageError(f"compute({seconds!r}): virtual time only moves forward, give 0 or more seconds")
         if duration := to_ns(seconds):
-            self.charge(duration)
+            self.charge(self.thread, duration)
 
-    def charge(self, duration_ns: int, launch_ns: int = 0, flops: int = 0) -> None:
-        """Put work on the current stream: it begins when the host has launched it and the stream is free."""
-        me = self.thread
+    def charge(self, me: RankThread, duration_ns: int, launch_ns: int = 0, flops: int = 0) -> None:
+        """Put work on a thread's current stream: it begins when the host has launched it and the stream is free."""
         if self._may_be_slow:
             factor = self._slow_factor()
             duration_ns, launch_ns = round(duration_ns * factor), round(launch_ns * factor)
@@ -182,15 +181,16 @@ class Context:
             me.chance = chance
             duration_ns = round(duration_ns * chance.lognormvariate(0.0, self._jitter))
         me.host_ns += launch_ns
-        start = me.now_ns
-        me.stream.ready_ns = start + duration_ns
+        stream = me.stream
+        start = max(me.host_ns, stream.ready_ns)
+        stream.ready_ns = start + duration_ns
         self._tell_of_compute(me, start, flops)
 
     def _tell_of_compute(self, me: RankThread, start_ns: int, flops: int) -> None:
         """Lengthen the thread's stretch of compute, or begin one."""
         stream, stretch = me.stream, self.link.stretches.get(me.name)
         if stretch is not None:
-            if (stretch.stream, stretch.step, stretch.phase) == (stream.name, me.step, self.phase):
+            if stretch.stream == stream.name and stretch.step == me.step and stretch.phase == self.phase:
                 stretch.end_ns = stream.ready_ns
                 stretch.flops += flops
                 if self.ledger is not None and not threads.MAIN.num_children:
