@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.determinism import burners
-from simulator import launch
+from simulator import Trace, launch
 from tests.simulator import catalogue
 
 IS_BUSY = {"0": False, "1": True, "77": False, "4242": True}  # by hash seed: whether other processes want all cores
@@ -38,9 +38,14 @@ def main(*, quick: bool, hash_seeds: tuple[str, ...] = tuple(IS_BUSY)) -> bool:
 
 
 def _run_all(found: dict[str, Counter[str]], runs: int, folder: Path, seed: str) -> None:
+    seen: dict[str, Trace] = {}
     for k in range(runs):
         for i, (name, digests) in enumerate(found.items()):
-            digests[catalogue.digest(name, folder / f"{k}-{i}")] += 1
+            trace = catalogue.trace(name, folder / f"{k}-{i}")
+            digests[trace.digest] += 1
+            first = seen.setdefault(name, trace)
+            if digests[trace.digest] == 1 and first is not trace:
+                print(f"{name}, in round {k} of hash seed {seed}: {first.diff(trace)}", flush=True)
         print(f"hash seed {seed}: {k + 1} of {runs} rounds, {sum(map(len, found.values()))} digests", file=sys.stderr)
 
 

@@ -45,14 +45,19 @@ CASES = {
 }
 
 
-def digest(name: str, folder: Path) -> str:
-    """The digest of a run on 4 ranks, with time and memory; `folder` must be empty for cases that need one."""
+def trace(name: str, folder: Path) -> simulator.Trace:
+    """The trace of a run on 4 ranks, with time and memory; `folder` must be empty for cases that need one."""
     case = CASES[name]
     args = (str(folder),) if case.needs_folder else ()
     run = simulator.run(case.program, 4, args=args, faults=case.faults, memory_gib=math.inf, echo=False)
     assert not run.inconclusive, run
     assert run.outcome.name == case.outcome, run.outcome.explain()
-    return run.trace.digest
+    return run.trace
+
+
+def digest(name: str, folder: Path) -> str:
+    """The digest of such a run."""
+    return trace(name, folder).digest
 
 
 def committed() -> dict[str, str]:
