@@ -119,12 +119,15 @@ def _line(row: Row) -> str:
 
 
 def _missed(result: NotebookResult) -> str:
-    """The keys of the parts that failed; where nothing passed, what was seen first in a started exercise says more."""
+    """Exercises with the parts that failed; where nothing passed, what was seen first in a started one says more."""
     findings = [finding for exercise in result.exercises for finding in exercise.findings]
     if result.points == 0 and findings:
         return next((f for f in findings if f.key != "unfinished"), findings[0]).title
-    missed = [part.key for exercise in result.exercises for part in exercise.parts if not part.passed]
-    return "missed: " + ", ".join(missed) if missed else ""
+    fresh = [e for e in result.exercises if any(f.key == "unfinished" for f in e.findings)]
+    wrong = [e for e in result.exercises if e not in fresh and any(not part.passed for part in e.parts)]
+    said = [f"{e.exercise.split('/')[1]} ({', '.join(p.key for p in e.parts if not p.passed)})" for e in wrong]
+    missed = ["missed: " + ", ".join(said)] if said else []
+    return "; ".join([*missed, *([f"not started: {len(fresh)} of {len(result.exercises)}"] if fresh else [])])
 
 
 def summary(rows: list[Row], assignment: str) -> Iterable[str]:

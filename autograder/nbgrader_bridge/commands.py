@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -256,27 +254,17 @@ def _say(text: str, end: bool) -> None:
 
 def _lab(assignment: str | None, folder: CourseFolder, submissions: Path | None = None) -> str:
     """The lab that is named, or the only one that there is, that the submissions name, or that the folder knows."""
+    from autograder.nbgrader_bridge import intake
+
     labs = [lab.id for lab in course.load().labs() if lab.exercises]
     if assignment is None:
-        named = _named(submissions) if submissions else set()
+        named = intake.labs_named(submissions) if submissions else set()
         for known in (labs, [x for x in labs if x in named], [x for x in labs if folder.released(x).is_dir()]):
             if len(known) == 1:
                 return known[0]
     if assignment not in labs:
         raise BridgeError(f"Name a lab with --assignment. Labs with exercises: {', '.join(labs)}.")
     return assignment
-
-
-def _named(submissions: Path) -> set[str]:
-    """What notebooks in a folder or a zip archive are called."""
-    try:
-        with zipfile.ZipFile(submissions) as archive:
-            names = archive.namelist()
-    except (OSError, zipfile.BadZipFile):  # also a folder
-        names = [path.name for path in submissions.glob("**/*.ipynb")]
-    return {
-        stem for name in names if name.endswith(".ipynb") for stem in re.split(r"[/_]", name.removesuffix(".ipynb"))
-    }
 
 
 def _open(folder: CourseFolder, lab: str) -> Pipeline:

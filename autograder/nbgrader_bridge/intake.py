@@ -8,7 +8,10 @@ followed, since they could name any file of the instructor.
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +20,8 @@ from autograder.grading.extract import MAX_BYTES
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder, check_student_name
 
+_HEAD_BYTES = 2_000_000
+_EXERCISE = re.compile(rb"# exercise: ([\w-]+)/")
 _STAMPS = ("timestamp.txt", "submission_secret.txt")
 
 
@@ -53,6 +58,30 @@ def opened(submissions: Path, assignment: str) -> Iterator[list[Submission]]:
         if not found:
             raise BridgeError(f"{submissions} holds no notebook.")
         yield [found[student] for student in sorted(found)]
+
+
+def labs_named(submissions: Path) -> set[str]:
+    """What may be a lab's id: words of the names of notebooks, and what the first lines of exercise cells say."""
+    found: set[str] = set()
+    for name, text in _heads(submissions):
+        found |= {*re.split(r"[/_]", name.removesuffix(".ipynb")), *(m.decode() for m in _EXERCISE.findall(text))}
+    return found
+
+
+def _heads(submissions: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and beginning of every notebook in a folder or archive, as far as it can be read."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+        if submissions.is_dir():
+            for path in submissions.glob("**/*.ipynb"):
+                if path.is_file() and not path.is_symlink():
+                    with path.open("rb") as file:
+                        yield path.name, file.read(_HEAD_BYTES)
+            return
+        with zipfile.ZipFile(submissions) as archive:
+            for name in archive.namelist():
+                if name.endswith(".ipynb"):
+                    with archive.open(name) as member:
+                        yield name, member.read(_HEAD_BYTES)
 
 
 def find(submissions: Path, assignment: str) -> list[Submission]:

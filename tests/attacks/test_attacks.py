@@ -51,6 +51,7 @@ def _attack(attack: Attack, params: Params, host: JobHost, course: Path, outside
     if attack.gains:
         given = "\n".join((lab_file.load(course, "lab2").setup_of(EXERCISE), honest("nothing")))
         assert reaching.reaches(cell, given), "whoever gains by a lie has a note for the instructor"
+        assert result.points > fair.points, "docs/instructors.md says that this lie gains"
     said = "\n".join(f"{finding.title} {finding.text}" for finding in result.findings)
     assert attack.says in said
     assert len(said) < 20_000

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from autograder.nbgrader_bridge import intake
+from autograder.nbgrader_bridge import commands, intake
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder, check_student_name
+from tests.nbgrader import notebooks
 from tests.nbgrader.notebooks import LAB, write
 
 
@@ -74,3 +76,22 @@ def test_usual_names_are_students(name: str) -> None:
 def test_names_that_break_nbgrader_are_refused(name: str) -> None:
     with pytest.raises(BridgeError, match="cannot be a student's name"):
         check_student_name(name)
+
+
+def test_the_lab_is_what_the_notebooks_say_it_is(tmp_path: Path) -> None:
+    nothing = CourseFolder.at(tmp_path / "course")
+    folder, packed = tmp_path / "in", tmp_path / "in.zip"
+    notebooks.write(folder / "ana.ipynb", notebooks.released())
+    (folder / "ben").mkdir()
+    (folder / "ben" / "lab1.ipynb").symlink_to("/dev/zero")
+    assert commands._lab(None, nothing, folder) == LAB
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("ana_1_2_lab1.ipynb", "{}")
+        archive.writestr("ben/notes.txt", "# exercise: lab2/wrap")
+    assert commands._lab(None, nothing, packed) == "lab1"
+    notebooks.write(folder / "cleo" / "lab1.ipynb", "{}")
+    for unclear in (None, folder, tmp_path / "none"):
+        with pytest.raises(BridgeError, match=r"Name a lab with --assignment\. Labs with exercises: lab1, lab2"):
+            commands._lab(None, nothing, unclear)
+    nothing.released(LAB).mkdir(parents=True)
+    assert commands._lab(None, nothing) == LAB
