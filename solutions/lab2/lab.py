@@ -6,7 +6,12 @@
 # all gradients. DDP hides the contract; here you build each part of it, and see what breaks when it is not kept.
 #
 # Core: about 90 minutes. You will need `torch.distributed` at the level of `labs/start.ipynb` (rank, collective,
-# outcome).
+# outcome), and Python classes.
+#
+# **How the cells work.** `predict(..., None, ...)`: write your number in the place of `None` and run it; the cell with
+# `reveal` compares. `check(...)`: runs your exercise cell on cases of its own and says what it found; as often as you
+# like. `# hint(...)`: remove the `# ` to get a question about what the last check found, later more. `answer(..., "")`:
+# write the letter of your choice.
 
 # %% tags=["setup"]
 import torch
@@ -38,7 +43,7 @@ def at_end_of_backward(callback) -> None:
 #
 # | input | version | owner | event time | available |
 # |---|---|---|---|---|
-# | clicks, one shard a rank | the day, `2026-03-13` | data platform | until 23:00 at least | 02:00 the next day |
+# | clicks: a shard a day, a copy of it on each node | the day, `2026-03-13` | data platform | until 23:00 at least | 01:00 the next day |
 # | initial weights | rank 0's | training | start of the night | before step 0 |
 # | job: world size, batch, buckets, seed | its commit | training | the commit | with the job |
 #
@@ -51,7 +56,7 @@ def at_end_of_backward(callback) -> None:
 # 5. All ranks make the same collectives in the same order, whatever their data. (Exercises 2 and 3)
 # 6. What can hide behind backward does. (Exercises 3 and 4)
 #
-# Before you build anything, commit to two numbers.
+# Before you build anything, commit to a number.
 
 # %%
 predict("lab2/needed-speedup", None, "times one GPU")  # 40 million samples in four hours; one GPU makes 1,400 a second

@@ -94,7 +94,7 @@ def drawn(rng: random.Random) -> list[Case]:
 
 def _manifests(case: Case) -> tuple[Manifest, Manifest]:
     """What stands on the node, and what the contract declares."""
-    declared = Manifest("clicks", VERSION, "data platform", case.num_samples, MIDNIGHT - HOUR, MIDNIGHT + 2 * HOUR)
+    declared = Manifest("clicks", VERSION, "data platform", case.num_samples, MIDNIGHT - HOUR, MIDNIGHT + HOUR)
     change: dict[str, Any] = {
         "as-declared": {},
         "fresher": {"newest_event": declared.newest_event + HOUR / 2},
