@@ -40,7 +40,7 @@ function curve(told, chosen) {
 }
 
 // The program above, the network below: ticks where buckets are issued, boxes while they are on their way.
-function strip(told, step, longest) {
+function strip(step, longest) {
   const tall = 116, x = (ns) => LEFT + (ns / longest) * (WIDE - LEFT - RIGHT), last = step.buckets[step.buckets.length - 1].end_ns;
   const label = `Backward is over after ${ms(step.backward_ns)}, the last of ${step.buckets.length} buckets arrives after ${ms(last)}.`;
   const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${tall}`, role: "img", "aria-label": label });
@@ -49,7 +49,7 @@ function strip(told, step, longest) {
   row(48, "network");
   picture.append(svg("defs", {}, svg("pattern", { id: "lockstep-bars", width: 6, height: 6, patternUnits: "userSpaceOnUse" }, svg("rect", { width: 6, height: 6, fill: "#e69f00" }), svg("rect", { width: 1.5, height: 6, fill: "#8a5f00" }))));
   picture.append(svg("rect", { x: x(0), y: 8, width: x(step.backward_ns) - x(0), height: 22, class: "compute" }));
-  picture.append(svg("text", { x: (x(0) + x(step.backward_ns)) / 2, y: 23, class: "middle" }, "forward and backward"));
+  picture.append(svg("text", { x: (x(0) + x(step.backward_ns)) / 2, y: 23, class: "middle onbucket" }, "forward, backward"));
   if (last > step.backward_ns) {
     picture.append(svg("rect", { x: x(step.backward_ns), y: 8, width: x(last) - x(step.backward_ns), height: 22, class: "waits" }));
     if (x(last) - x(step.backward_ns) > 100) picture.append(svg("text", { x: (x(last) + x(step.backward_ns)) / 2, y: 23, class: "middle" }, `waits ${ms(last - step.backward_ns)}`));
@@ -73,7 +73,7 @@ function render({ model, el }) {
   const said = html("div", { class: "said", "aria-live": "polite" }), top = html("div"), below = html("div");
   const root = html("div", { class: "lockstep-curve" }, html("div", {}, told.what), top,
     html("label", {}, "bucket size ", slider), which, said, below, html("details", {}, html("summary", {}, "The same as text"), html("pre", {}, told.text)));
-  const longest = 1.03 * Math.max(...told.steps.flat().map((step) => step.step_ns));
+  const common = 1.03 * Math.max(...told.steps.map((steps) => steps[0].step_ns)); // one scale for all but very small buckets
   const draw = () => {
     const at = +slider.value, step = told.steps[at][+which.value], last = step.buckets[step.buckets.length - 1];
     const exposed = Math.max(0, last.end_ns - step.backward_ns);
@@ -83,7 +83,7 @@ function render({ model, el }) {
     const why = +which.value === 0 ? " In iteration 1 DDP does not know the order yet: one bucket, whatever its size." : "";
     said.textContent = words + why;
     top.replaceChildren(curve(told, at));
-    below.replaceChildren(strip(told, step, longest));
+    below.replaceChildren(strip(step, Math.max(common, 1.03 * step.step_ns)));
   };
   slider.addEventListener("input", draw);
   which.addEventListener("input", draw);

@@ -218,7 +218,8 @@ for ranks in (2, 3, 4):
     k = different[0] if different else 0
     one, other = (f"{bits & 0xFFFFFFFF:032b}" for bits in pairs[k])
     marks = "".join("^" if a != b else " " for a, b in zip(one, other, strict=True))
-    print(f"{ranks} ranks: {len(different)} of 5000 sums differ; element {k}\n  {one}\n  {other}\n  {marks.rstrip()}")
+    print(f"{ranks} ranks: {len(different)} of 5000 sums differ; element {k}:")
+    print(f"  {one}  in one piece\n  {other}  in pieces\n  {marks.rstrip()}")
 
 # %% [markdown]
 # ## The experiment: global batch and learning rate

@@ -16,7 +16,7 @@ from simulator.trace import Event, Trace
 MOST = 12
 """Places of one sort that are listed; more would hide the others."""
 
-MOST_EVENTS = 50_000
+MOST_EVENTS = 10_000
 """In longer traces no diagnosis is made for the list: it may take longer than opening the picture."""
 
 
