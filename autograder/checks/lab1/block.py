@@ -24,8 +24,7 @@ def sum_backward(x: Tensor) -> Tensor:
 class Block(nn.Module):
     """`x + down(gelu(up(norm(x)))) + bias`: norm and bias whole, `up` and `down` whole or a slice of them.
 
-    `up` is (width, inside), `down` (inside, width); a slice has a share of the columns of the one and of the rows of the
-    other.
+    `up` is (width, inside), `down` (inside, width); a slice has some columns of the one and as many rows of the other.
     """
 
     def __init__(self, width: int, inside: int) -> None:

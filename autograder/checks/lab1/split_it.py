@@ -146,7 +146,6 @@ CHECK = Check(
     drawn=drawn,
     on_rank=on_rank,
     options=lambda case: {"cluster": FREE},
-    endings="order",
     properties=(
         Property("output", "The block in slices is not the whole block", wrong_output, "reported"),
         Property("gradient", "The block's gradients are wrong", wrong_gradient, "reported"),

@@ -118,7 +118,7 @@ def _flat_gradient(module: Any) -> Array:
     return array(torch.cat([g.flatten() for g in grads]))
 
 
-def whole(case: dict[str, Any]) -> list[Any]:
+def whole(case: dict[str, Any]) -> Any:
     """In the one rank of the reference run: the whole block, or the mean loss and the gradients cut into stages."""
     import torch
 
@@ -126,7 +126,7 @@ def whole(case: dict[str, Any]) -> list[Any]:
 
     given = msgspec.convert(case, Case)
     if given.ask == "block":
-        return [_block(given, lambda x, part: part(x), whole=True)]
+        return _plain(_block(given, lambda x, part: part(x), whole=True))
     decoder, batches = _decoder(given)
     loss = torch.stack([next_token_loss(decoder(tokens), tokens) for tokens in batches]).mean()
     loss.backward()  # type: ignore[no-untyped-call]
@@ -136,7 +136,7 @@ def whole(case: dict[str, Any]) -> list[Any]:
         for mine, has in zip(copied.parameters(), decoder.parameters(), strict=True):
             mine.grad = has.grad
         stages.append(_flat_gradient(copied.cut(stage, given.world_size)))
-    return [Said(gradients=stages, loss=float(loss.detach()))]
+    return _plain(Said(gradients=stages, loss=float(loss.detach())))
 
 
 @functools.cache
@@ -145,8 +145,12 @@ def expected(case: Case) -> Said:
     import simulator
 
     run = simulator.run(whole, 1, args=(msgspec.to_builtins(case),), echo=False).raise_for_outcome()
-    said: Said = run.results[0][0]
-    return said
+    return msgspec.convert(run.results[0], Said)
+
+
+def _plain(said: Said) -> Any:
+    """What travels from a rank."""
+    return msgspec.to_builtins(said, builtin_types=(bytes,))
 
 
 def incomplete(order: list[str], micro_batches: int) -> str:

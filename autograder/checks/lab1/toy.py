@@ -6,6 +6,7 @@ of a model can be held against the trace of its run. Imported in ranks only: it 
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import Any
 
@@ -113,30 +114,35 @@ def next_token_loss(logits: Tensor, tokens: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), tokens.flatten())
 
 
-def one_step(lane: str, model: Transformer, batch: int, micro_batches: int) -> dict[str, int]:
-    """One training step of a global batch of `batch` sequences; bytes that this rank holds afterwards, by kind.
+def one_step(lane: str, model: Transformer, batch: int, micro_batches: int, steps: int = 1) -> dict[str, int]:
+    """`steps` training steps of a global batch of `batch` sequences; what this rank holds afterwards, in bytes by kind,
+    and under "virtual_ns" how long forward and backward of the last step took.
 
     `lane` is one of LANES. `micro_batches` is for "pp": the others take their share of the batch at once.
     """
     torch.manual_seed(0)
-    world_size = dist.get_world_size()
-    if lane == "pp":
-        module: nn.Module = Decoder(model).cut(dist.get_rank(), world_size)
-    else:
-        module = _wrapped(lane, model)
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    module = _wrapped(lane, model)
     optimizer = torch.optim.AdamW(module.parameters(), 1e-3, foreach=False)
     share = batch if lane in ("tp", "pp") else batch // world_size
     tokens = torch.randint(model.vocab, (share, model.seq_len))
-    if lane == "pp":
-        order = one_f_one_b(dist.get_rank(), world_size, micro_batches)
-        run_stage(module, order, list(tokens.chunk(micro_batches)), model.d_model)
-    else:
-        next_token_loss(module(tokens), tokens).backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
-    return held(module, optimizer)
+    begin = end = 0
+    for _ in simulator.steps(steps):
+        optimizer.zero_grad()
+        begin = time.perf_counter_ns()
+        if lane == "pp":
+            order = one_f_one_b(rank, world_size, micro_batches)
+            run_stage(module, order, list(tokens.chunk(micro_batches)), model.d_model)
+        else:
+            next_token_loss(module(tokens), tokens).backward()  # type: ignore[no-untyped-call]
+        end = time.perf_counter_ns()
+        optimizer.step()
+    return {**held(module, optimizer), "virtual_ns": end - begin}
 
 
 def _wrapped(lane: str, model: Transformer) -> nn.Module:
+    if lane == "pp":
+        return Decoder(model).cut(dist.get_rank(), dist.get_world_size())
     if lane == "ddp":
         return nn.parallel.DistributedDataParallel(Decoder(model))
     if lane == "tp":
