@@ -43,7 +43,7 @@ def at_end_of_backward(callback) -> None:
 #
 # | input | version | owner | event time | available |
 # |---|---|---|---|---|
-# | clicks: a shard a day, a copy of it on each node | the day, `2026-03-13` | data platform | until 23:00 at least | 01:00 the next day |
+# | clicks: a shard a day, on each node | `2026-03-13` | data platform | until 23:00 at least | 01:00 the next day |
 # | initial weights | rank 0's | training | start of the night | before step 0 |
 # | job: world size, batch, buckets, seed | its commit | training | the commit | with the job |
 #

@@ -34,9 +34,9 @@ class Manifest:
 # %% [markdown]
 # ### Your task
 #
-# Write `ShardSampler(shard, contract, rank, world_size, seed=0)`. Both manifests are of the class above: `shard` is what
-# lies on this rank's node, `contract` what the job declares. A shard is the *whole* day; each rank has a copy of it and
-# takes its own part of the samples.
+# Write `ShardSampler(shard, contract, rank, world_size, seed=0)`. Both manifests are of the class above: `shard` is
+# what lies on this rank's node, `contract` what the job declares. A shard is the *whole* day; each rank has a copy of
+# it and takes its own part of the samples.
 #
 # - **The contract.** Raise `ValueError` if the shard's version is not exactly the contract's (the message names both
 #   versions), or if its newest event is older than the contract's. A newer event is fine.

@@ -10,8 +10,8 @@
 #
 # In PyTorch the place for it is a gradient hook: `p.register_post_accumulate_grad_hook(fn)` calls `fn(p)` when `p.grad`
 # is complete, while backward is still at work on earlier layers. The setup cell at the top gives you
-# `at_end_of_backward(fn)`: called inside such a hook, it runs `fn()` when this backward pass is done. (If two hooks call
-# it, `fn()` runs twice.)
+# `at_end_of_backward(fn)`: called inside such a hook, it runs `fn()` when this backward pass is done. (If two hooks
+# call it, `fn()` runs twice.)
 #
 # ### Your task
 #
