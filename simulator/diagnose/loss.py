@@ -111,17 +111,17 @@ def _beside_missing(tapes: Tapes, stuck: list[Event]) -> Finding | None:
         if event.is_collective and rank in tapes.group_of(event).members:
             whole = tapes.with_stand_in(rank, event)
             found = of_circle(whole, Waits.of(whole))
-            if found and rank not in found.ranks and (found.kind == d.UNEVEN or not _may_come(tapes, found, event)):
+            if found and rank not in found.ranks and (found.kind == d.UNEVEN or _are_past(tapes, found, event)):
                 there = [e for e in stuck if (e.group, e.seq) == (event.group, event.seq)]
                 calls = tuple(e for e in stuck if e in found.calls or e in there)
                 return replace(found, calls=calls, also=(*found.also, d.DEAD))
     return None
 
 
-def _may_come(tapes: Tapes, found: Finding, event: Event) -> bool:
-    """Whether somebody who is blamed for not being in `event` stands before it."""
+def _are_past(tapes: Tapes, found: Finding, event: Event) -> bool:
+    """Whether those who are blamed for not being in `event` stand after it: they will not come to it any more."""
     stuck = [stuck for rank in found.ranks if (stuck := tapes.blocked_on(rank)) is not None]
-    return any(is_past(call_of(event), call_of(other)) for other in stuck)
+    return all(is_past(call_of(other), call_of(event)) for other in stuck)
 
 
 def _no_trace(ranks: tuple[int, ...]) -> str:
