@@ -133,6 +133,36 @@ def test_without_scripts_the_text_is_there(opened: Callable[..., Page], tmp_path
     assert html.index("Reading: ") < html.index("<script")
 
 
+RENDER = """async ([source, told]) => {
+    const module = await import(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})));
+    const bytes = new TextEncoder().encode(told.data);
+    const model = {get: (name) => name === 'data' ? new DataView(bytes.buffer) : told.at};
+    module.default.render({model, el: document.body});
+}"""
+
+
+def test_the_slider_of_bucket_sizes_says_what_each_run_took(browser: BrowserContext) -> None:
+    from autograder.experiments import BucketCurve, buckets
+    from autograder.experiments.curve import _file
+
+    told = BucketCurve()._told()
+    page = browser.new_page()
+    page.evaluate(RENDER, [_file("curve.js"), {"data": told["data"].decode(), "at": told["at"]}])
+    assert page.inner_text(".said").startswith("25 MB: 6 buckets, step 2.59 ms")
+    page.focus("input[type=range]")
+    page.keyboard.press("End")
+    assert page.inner_text(".said").startswith("150 MB: one bucket, step 2.92 ms")
+    said = page.get_attribute("input[type=range]", "aria-valuetext")
+    assert said is not None
+    assert said.startswith("150 MB: one bucket")
+    assert page.locator("svg .bucket").count() == 1
+    page.keyboard.press("Home")
+    assert page.locator("svg .bucket").count() == len(buckets.recorded()[1][2].buckets) == 64
+    page.select_option("select", "0")
+    assert "DDP does not know the order yet" in page.inner_text(".said")
+    page.close()
+
+
 SHOWN = """() => [...document.querySelectorAll('.jp-OutputArea-child')].filter(child => child.offsetHeight > 0).map(
     child => child.querySelector('canvas') ? 'widget' : child.querySelector('img') ? 'picture' : child.innerText)"""
 
