@@ -138,7 +138,7 @@ def predict(key: str, setting: Setting) -> Lane:
         "gathered": planned.temporary,
     }
     exposed = time.exposed_tensor + time.exposed_pipeline + time.exposed_data
-    parts = {"computing": time.compute, "communication": exposed, "bubble": time.bubble}
+    parts = {"computing": time.compute, "network": exposed, "bubble": time.bubble}
     fits = sum(held.values()) <= setting.memory_mib * MIB
     wire = max(sent_bytes(carried(key, setting, rank), ranks) for rank in range(ranks))
     return Lane(key, {name: 1e3 * s for name, s in parts.items()}, held, wire, fits)
@@ -166,18 +166,21 @@ def winners(setting: Setting) -> dict[int, list[str]]:
 
 def text(setting: Setting) -> str:
     """What the picture shows, in words and numbers."""
-    lines = [
-        f"predicted, {setting.label}",
-        "lane       step ms = computing + communication + bubble    MiB on the fullest rank    MiB sent",
+    lines = [f"predicted, {setting.label}", "", "lane        step ms = computing + network + bubble    MiB sent"]
+    best, found = winner(setting), lanes(setting)
+    for lane in found:
+        parts = " + ".join(f"{ms:7.3f}" for ms in lane.milliseconds.values())
+        note = "does not fit" if not lane.fits else "wins" if lane.key == best else ""
+        lines.append(f"{NAMES[lane.key]:9} {lane.step_ms:9.3f} = {parts}     {lane.sent / MIB:7.2f}  {note}".rstrip())
+    lines += [
+        "",
+        "MiB on the fullest rank",
+        "lane      " + "".join(f"{kind:>12}" for kind in [*found[0].bytes, "in all"]),
     ]
-    best = winner(setting)
-    for lane in lanes(setting):
-        parts = " + ".join(f"{ms:8.3f}" for ms in lane.milliseconds.values())
-        note = "does not fit" if not lane.fits else "<- wins" if lane.key == best else ""
-        lines.append(
-            f"{NAMES[lane.key]:9} {lane.step_ms:8.3f} = {parts}      {lane.total_bytes / MIB:8.1f}"
-            f"                 {lane.sent / MIB:8.2f}  {note}"
-        )
+    for lane in found:
+        row = "".join(f"{n / MIB:12.2f}" for n in (*lane.bytes.values(), lane.total_bytes))
+        lines.append(f"{NAMES[lane.key]:10}{row}")
+    lines.append("")
     lines.append("fastest that fits (D data, Z ZeRO-3, T tensor, P pipeline, - none), by GB/s:")
     lines.append("  GB/s  " + "".join(f"{rate:>6g}" for rate in BANDWIDTHS))
     lines += [f"{gpus} GPUs  " + "".join(f"{LETTERS[k]:>6}" for k in row) for gpus, row in winners(setting).items()]

@@ -13,7 +13,7 @@ LEFT, WIDTH, ROW = 90, 560, 62
 #: Dark enough for white letters, and told apart by the letter inside, too.
 COLOURS = {
     "computing": "#1f6f54",
-    "communication": "#b0413e",
+    "network": "#b0413e",
     "bubble": "#6b6b6b",
     "parameters": "#33558b",
     "gradients": "#7a4f9a",
@@ -22,6 +22,12 @@ COLOURS = {
     "logits": "#5d6b1e",
     "gathered": "#9a3d6b",
 }
+#: Where the word does not fit.
+SHORT = {name: name[0].upper() for name in COLOURS} | {"gathered": "W"}
+LEGEND = (
+    "C computing, N waiting for the network, B bubble; "
+    "P parameters, G gradients, O optimizer, A activations, L logits, W gathered weights"
+)
 CELL_COLOURS = {"ddp": "#dbe7f6", "zero3": "#f3dfee", "tp": "#f8e6c8", "pp": "#d9efe3", "": "#eeeeee"}
 
 
@@ -39,8 +45,9 @@ def svg(setting: Setting) -> str:
     )
     anchor = "end" if limit > LEFT + WIDTH / 2 else "start"
     pieces.append(_words(limit, 14, f"memory limit {setting.memory_mib} MiB", anchor=anchor, fill="#a00"))
-    pieces += _grid(setting, bottom + 20)
-    height = bottom + 60 + 24 * len(GPUS)
+    pieces.append(_words(4, bottom + 8, LEGEND, fill="#555", size=11))
+    pieces += _grid(setting, bottom + 34)
+    height = bottom + 70 + 24 * len(GPUS)
     label = escape(f"Four lanes of one toy, predicted: {setting.label}. The text below says the same.")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {height}" width="760" role="img" '
@@ -71,7 +78,7 @@ def _bar(top: float, parts: Mapping[str, float], whole: float, total: str) -> It
         if width > 7 * len(name) + 6:
             yield _words(x + 4, top + 14, name, fill="white")
         elif width > 14:
-            yield _words(x + 3, top + 14, name[0], fill="white")
+            yield _words(x + 3, top + 14, SHORT[name], fill="white")
         x += width
     yield _words(x + 4, top + 14, total)
 
@@ -97,8 +104,10 @@ def _grid(setting: Setting, top: float) -> Iterator[str]:
                 yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{y + 24}" stroke="#a00" stroke-width="3"/>'
 
 
-def _words(x: float, y: float, text: str, *, anchor: str = "start", fill: str = "#222", weight: str = "normal") -> str:
-    style = f'text-anchor="{anchor}" fill="{fill}" font-weight="{weight}"'
+def _words(
+    x: float, y: float, text: str, *, anchor: str = "start", fill: str = "#222", weight: str = "normal", size: int = 12
+) -> str:
+    style = f'text-anchor="{anchor}" fill="{fill}" font-weight="{weight}" font-size="{size}"'
     return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(text)}</text>'
 
 
