@@ -32,8 +32,9 @@ class Property(Generic[C, R]):
         key: key of the finding, and of its hints.
         title: heading of the finding.
         wrong: what is wrong with a case, or None.
-        rests_on: ``witnessed`` (the trace: what the trusted side saw), ``reported`` (values that came from the rank's
-            process, compared on the trusted side), or both. A student who lies gains nothing from the first.
+        rests_on: ``witnessed`` (the trace: announcements that the trusted side matched, and how ranks ended),
+            ``reported`` (values that the rank returned, compared on the trusted side), or both. No value that
+            a rank returns decides the first; forged announcements can (docs/instructors.md says what then happens).
         part: the part of the exercise that is lost; the key itself unless given.
         first: the other properties are looked at only in cases where this one holds.
         always: looked at also in runs that did not complete; ``said`` is then empty.

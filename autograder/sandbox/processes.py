@@ -50,11 +50,26 @@ def descendants(pid: int) -> list[int]:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that ``pid``'s main thread started and that are not reaped yet (Linux); empty when it is gone."""
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
+    """The processes that ``pid``'s threads started and that are not reaped yet (Linux); empty when it is gone."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as file:
+                found += [int(word) for word in file.read().split()]
+    return found
+
+
+def family(pid: int) -> list[int]:
+    """As `descendants`, by the kernel's own lists: far quicker on a machine with many processes."""
+    if not os.path.exists(f"/proc/{pid}/task/{pid}/children"):  # a kernel without such lists
+        return descendants(pid)
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        below = children(waiting.pop())
+        found += below
+        waiting += below
+    return found
 
 
 def kill_tree(pid: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autograder.sandbox.limits import Limits
-from autograder.sandbox.processes import descendants
+from autograder.sandbox.processes import family
 
 _PERIOD_S = 0.2
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -42,7 +42,7 @@ class Watch:
                 return
 
     def _too_much(self) -> str:
-        below = descendants(self.pid)
+        below = family(self.pid)
         used = sum(max(0, _private_bytes(pid) - self._base_bytes) for pid in below)
         if used > self.limits.memory_bytes:
             return f"its processes took more than {self.limits.memory_bytes >> 20} MiB of memory together"

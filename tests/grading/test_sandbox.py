@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import pytest
 import simulator
 from autograder.errors import SandboxError
 from autograder.grading import JobHost
-from autograder.sandbox import bubblewrap, limits, watch
+from autograder.sandbox import bubblewrap, limits, processes, watch
 from autograder.sandbox.building import Building, Room
 from simulator import launch
 from tests.needs import needs_bubblewrap
@@ -144,6 +145,19 @@ def test_a_room_that_takes_too_much_memory_is_ended() -> None:
     now.stop()
     assert ended == [True]
     assert "running out of memory" in now.why
+
+
+def test_a_family_is_all_that_the_kernel_lists_below_a_process() -> None:
+    child = subprocess.Popen(["sh", "-c", "sleep 1000 & echo; wait"], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        found = processes.family(os.getpid())
+        assert {child.pid, *(p.pid for p in psutil.Process(child.pid).children())} <= set(found)
+        assert sorted(processes.family(child.pid)) == sorted(processes.descendants(child.pid))
+    finally:
+        processes.kill_tree(child.pid)
+        child.communicate()
 
 
 def test_limits_alone_end_what_they_started() -> None:
