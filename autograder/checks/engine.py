@@ -79,7 +79,8 @@ class Engine(Generic[C, R]):
         if not self.check.batched:
             yield from ([case] for case in self.cases)
             return
-        for _, group in groupby(self.cases, key=lambda c: (c.world_size, str(self.check.options(c)))):
+        check = self.check
+        for _, group in groupby(self.cases, key=lambda c: (c.world_size, str(check.options(c)), check.under(c))):
             yield list(group)
 
     def _look_at(self, cases: list[C]) -> bool:

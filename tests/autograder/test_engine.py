@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 from typing import Any
@@ -169,9 +170,9 @@ def test_a_stress_case_is_filed_under_its_own_finding() -> None:
     body = "return 1.0 if len(tensor) == 4 else 2.0"
     assert [f.key for f in run(check, body).findings] == ["slow-rank"]
     assert [f.key for f in run(check, "raise ValueError").findings] == ["crash"]
-    assert [f.key for f in run(check, "if len(tensor) == 9: raise ValueError\n    return 1.0").findings] == [
-        "slow-rank"
-    ]
+    only_then = "if len(tensor) == 9: raise ValueError\n    return 1.0"
+    for one in (check, dataclasses.replace(check, batched=True)):  # a plain case and a stress case share no run
+        assert [f.key for f in run(one, only_then).findings] == ["slow-rank"]
 
 
 def test_a_function_without_ranks_runs_in_a_process_of_its_own() -> None:

@@ -113,6 +113,11 @@ def test_the_reference_lab_passes(course: Path) -> None:
     for text in ("hub = simulator.run", "ring = simulator.run"):
         assert pictures(with_line(notebook, text))
         assert "[10.0, 10.0, 10.0], [10.0, 10.0, 10.0]" in said(with_line(notebook, text))
+    table = said(with_line(notebook, "def tree_all_reduce")).splitlines()
+    fastest = [line.split()[-1] for line in table if " KB" in line]  # of 2, 4 and 8 ranks, small tensors first
+    assert fastest[6:12] == ["tree"] * 4 + ["ring"] * 2
+    assert fastest[12:18] == ["tree"] * 5 + ["ring"]
+    assert "[[1.0], [1.0, 0.5]]" in said(with_line(notebook, "with Join("))
 
 
 @pytest.mark.parametrize("path", ["start.ipynb", "lab2/lab2.ipynb"])

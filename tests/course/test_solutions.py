@@ -21,7 +21,7 @@ COURSE = course.load(ROOT)
 EXERCISES = [exercise.id for exercise in COURSE.exercises()]
 MUTANTS, VARIANTS = solutions(ROOT, "mutants"), solutions(ROOT, "variants")
 ALL = [*MUTANTS, *VARIANTS]
-SEEDS = ("2026-spring", "2026-autumn", "7")
+SEEDS = ("2026-spring", "2026-autumn", "7", "an-autumn-with-rain", "11")
 
 
 def sample(chosen: list[Solution], per_exercise: int) -> list[Solution]:

@@ -107,10 +107,10 @@ def visible() -> list[Case]:
     return [
         Case(world_size=2),
         Case(world_size=3, layers=6, per_bucket=2),
-        Case(world_size=4, model="shuffled"),
         Case(world_size=3, plan="late-first"),
-        Case(world_size=4, plan="split", layers=3),
         Case(world_size=3, model="branches"),
+        Case(world_size=4, model="shuffled"),
+        Case(world_size=4, plan="split", layers=3),
     ]
 
 
@@ -127,9 +127,9 @@ def _kinds() -> list[tuple[int, Any, Any, tuple[int, ...]]]:
     return [
         (2, "chain", "ready-order", (1, 2)),
         (3, "chain", "ready-order", (1, 2, 3)),
+        (3, "shuffled", "split", (1,)),
         (4, "shuffled", "ready-order", (1, 2)),
         (4, "chain", "late-first", (1, 2)),
-        (3, "shuffled", "split", (1,)),
         (4, "branches", "ready-order", (1,)),
     ]
 
@@ -184,12 +184,13 @@ def on_rank(case: Case, overlapped: Any) -> Said:
     model, twin = build(case, rank, timed=True), build(case, rank, timed=False)
     replica = overlapped(model, case.buckets())
     steps = []
-    for step in simulator.steps(STEPS):
+    for step in range(STEPS):
         torch.manual_seed(1000 * step + 10 * case.draw + rank)
         batch = torch.randn(BATCH, 3)
         mine = gradients.local(twin, model, batch)
-        loss = replica(batch).square().mean()
-        with simulator.annotate("backward"):
+        with simulator.annotate(f"forward {step}"):
+            loss = replica(batch).square().mean()
+        with simulator.annotate(f"backward {step}"):
             loss.backward()
         trained = gradients.trainable(model)
         steps.append(
@@ -206,7 +207,7 @@ def wrong_gradient(seen: Seen[Case, Said]) -> Fault | None:
 
 
 def _calls(seen: Seen[Case, Said], rank: int, step: int) -> list[Event]:
-    return [e for e in seen.collectives(rank) if e.step == step]
+    return [e for e in seen.collectives(rank) if e.phase in (f"forward {step}", f"backward {step}")]
 
 
 def other_collectives(seen: Seen[Case, Said]) -> Fault | None:
@@ -225,7 +226,7 @@ def other_collectives(seen: Seen[Case, Said]) -> Fault | None:
 
 def _backward(seen: Seen[Case, Said], rank: int, step: int) -> tuple[int, int]:
     """Begin and end of the compute of a backward pass, virtual nanoseconds."""
-    work = [e for e in seen.of(rank) if e.op == "compute" and e.step == step and e.phase == "backward"]
+    work = [e for e in seen.of(rank) if e.op == "compute" and e.phase == f"backward {step}"]
     return min((e.start_ns for e in work), default=0), max((e.end_ns for e in work), default=0)
 
 
@@ -268,6 +269,7 @@ CHECK = Check(
     drawn=drawn,
     on_rank=on_rank,
     options=options,
+    batched=True,
     properties=(
         Property("gradient", "The gradients are not the mean", wrong_gradient, "reported", first=True),
         Property("collectives", "The collectives are not those of the plan", other_collectives, "witnessed"),
