@@ -242,6 +242,9 @@ reveal("lab1/fallback-step-seconds", round(fallback.step_s, 2))
 # on which half a node is missing, with the *same global batch*, so that the training team does not have to ask what it
 # does to convergence. The 70B request goes back with one sentence about half a sequence, and a plan that answers it.
 
+# %%
+# include: pipeline
+
 # %% [markdown]
 # ## What you can now defend
 #

@@ -13,7 +13,7 @@ import pytest
 from nbclient import NotebookClient
 
 from autograder.build import tree
-from autograder.checks.lab1 import choose, communication_volume, four_lanes, lanes_picture
+from autograder.checks.lab1 import choose_cases, communication_volume, four_lanes, lanes_picture
 from autograder.checks.lab1.four_lanes import NAMES, Setting
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +71,7 @@ def test_the_limit_by_trying_is_that_of_the_inequality() -> None:
 
 def test_budgets_ask_for_different_plans_and_every_reason() -> None:
     for seed in range(3):
-        answers = [(c, choose.oracle(c, *c.asked()[0])) for c in choose.drawn(random.Random(seed))]
+        answers = [(c, choose_cases.oracle(c, *c.asked()[0])) for c in choose_cases.drawn(random.Random(seed))]
         assert {a.infeasible for _, a in answers} == {"", "memory", "deadline", "dollars"}
         kinds = {c.asked()[0][1].plans[a.plan].kind for c, a in answers if not a.infeasible}
         assert len(kinds) >= 3

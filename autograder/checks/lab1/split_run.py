@@ -95,26 +95,28 @@ def _pipeline(case: Case, pipeline_order: Any) -> Said:
     ]
     if any(incomplete(order, case.micro_batches) for order in orders):
         return Said(orders=orders)
-    decoder, batches = _decoder(case)
-    stage = decoder.cut(rank, stages)
+    model, batches = decoder(case)
+    stage = model.cut(rank, stages)
     loss = run_stage(stage, orders[rank], batches, case.model.d_model, FORWARD_S)
-    return Said(gradients=[_flat_gradient(stage)], orders=orders, loss=loss)
+    return Said(gradients=[flat_gradient(stage.parameters())], orders=orders, loss=loss)
 
 
-def _decoder(case: Case) -> tuple[Any, list[Any]]:
+def decoder(case: Case) -> tuple[Any, list[Any]]:
+    """The whole decoder of a pipeline case, and its micro-batches. In ranks."""
     import torch
 
     from autograder.checks.lab1.toy import Decoder
 
     torch.manual_seed(case.draw)
-    decoder = Decoder(case.model).double()
-    return decoder, list(torch.randint(case.model.vocab, (case.micro_batches, SEQUENCES, TOKENS)))
+    model = Decoder(case.model).double()
+    return model, list(torch.randint(case.model.vocab, (case.micro_batches, SEQUENCES, TOKENS)))
 
 
-def _flat_gradient(module: Any) -> Array:
+def flat_gradient(parameters: Any) -> Array:
+    """All gradients in one vector, zeros where there is none."""
     import torch
 
-    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in module.parameters()]
+    grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
     return array(torch.cat([g.flatten() for g in grads]))
 
 
@@ -127,15 +129,15 @@ def whole(case: dict[str, Any]) -> Any:
     given = msgspec.convert(case, Case)
     if given.ask == "block":
         return _plain(_block(given, lambda x, part: part(x), whole=True))
-    decoder, batches = _decoder(given)
-    loss = torch.stack([next_token_loss(decoder(tokens), tokens) for tokens in batches]).mean()
+    model, batches = decoder(given)
+    loss = torch.stack([next_token_loss(model(tokens), tokens) for tokens in batches]).mean()
     loss.backward()  # type: ignore[no-untyped-call]
     stages = []
     for stage in range(given.world_size):
-        copied = _decoder(given)[0]
-        for mine, has in zip(copied.parameters(), decoder.parameters(), strict=True):
+        copied = decoder(given)[0]
+        for mine, has in zip(copied.parameters(), model.parameters(), strict=True):
             mine.grad = has.grad
-        stages.append(_flat_gradient(copied.cut(stage, given.world_size)))
+        stages.append(flat_gradient(copied.cut(stage, given.world_size).parameters()))
     return _plain(Said(gradients=stages, loss=float(loss.detach())))
 
 

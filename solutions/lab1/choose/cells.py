@@ -4,19 +4,20 @@
 # Difficulty ●●○○
 #
 # You know what a plan holds, what it sends and where it waits; the planner adds that up for a whole step:
-# `predict(model, layout, cluster)`. What it cannot do is decide. Somebody has a budget: so many GPUs, hours, dollars.
+# `planner.predict(model, layout, cluster)`. What it cannot do is decide. Somebody has a budget: GPUs, hours, dollars.
 # The answer is one plan with the limits that operators can watch, or, just as useful, **the first limit that forbids
 # every plan**. "It does not fit" and "it fits, but not in time" ask for different money.
 
 # %% tags=["setup"]
 from autograder.checks.lab1.budget import Budget, dozen, make_cluster
+from simulator import planner
 from simulator.cluster import Cluster
-from simulator.planner import MODELS, Layout, predict
+from simulator.planner import MODELS
 
 # %%
 hardware = make_cluster(tflops=312, memory_gib=80, gpus_per_node=8, intra=200, inter=25)
 for layout in dozen(MODELS["13b"], gpus=16, batch=128, gpus_per_node=8):
-    p = predict(MODELS["13b"], layout, hardware)
+    p = planner.predict(MODELS["13b"], layout, hardware)
     print(f"{p.memory.total / 2**30:6.1f} GiB {p.step_s:6.1f} s on {layout.gpus:2} GPUs  {layout.name}")
 
 # %% [markdown]
@@ -73,7 +74,7 @@ def choose(model, cluster: Cluster, budget: Budget) -> dict:
     steps = budget.tokens / (budget.batch * model.seq_len)
     fitting = []
     for layout in budget.plans:
-        p = predict(model, layout, cluster)
+        p = planner.predict(model, layout, cluster)
         hours = steps * p.step_s / 3600
         if p.memory.total <= room:
             # why: dollars by the GPUs of the plan, not of the budget: half the GPUs may be slower and cheaper.

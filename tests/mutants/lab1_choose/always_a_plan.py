@@ -3,8 +3,8 @@
 # hint: infeasible
 # wrong: takes the smallest plan where none is allowed
 from autograder.checks.lab1.budget import Budget
+from simulator import planner
 from simulator.cluster import Cluster
-from simulator.planner import predict
 
 
 def choose(model, cluster: Cluster, budget: Budget) -> dict:
@@ -13,7 +13,7 @@ def choose(model, cluster: Cluster, budget: Budget) -> dict:
     steps = budget.tokens / (budget.batch * model.seq_len)
     fitting = []
     for layout in budget.plans:
-        p = predict(model, layout, cluster)
+        p = planner.predict(model, layout, cluster)
         hours = steps * p.step_s / 3600
         if p.memory.total <= room:
             fitting.append((hours * layout.gpus * budget.usd_per_gpu_hour, hours, p.step_s, layout))

@@ -1,0 +1,48 @@
+# exercise: lab1/pipeline
+# finding: endless-loop
+# hint: endless-loop
+# wrong: waits for a number that never comes
+import torch.distributed as dist
+
+from autograder.checks.lab1.stage import Stage
+
+
+def run_pipeline(stage: Stage, schedule: str, micro_batches: int) -> float | None:
+    """One step of this rank's stage; the mean loss on the last rank."""
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    kept, sent, total = {}, [], 0.0
+
+    def receive(peer):
+        tensor = stage.empty()
+        dist.recv(tensor, peer)
+        return tensor
+
+    def forward(k):
+        x = receive(rank - 1).requires_grad_() if rank else None
+        out = stage.forward(x, k)
+        kept[k] = x, out
+        if rank < last:
+            sent.append(dist.isend(out.detach(), rank + 1))
+            return 0.0
+        return float(out.detach())
+
+    def backward(k):
+        x, out = kept.pop(k)
+        stage.backward(out, receive(rank + 1) if rank < last else None)
+        if rank:
+            sent.append(dist.isend(x.grad, rank - 1))
+
+    ahead = micro_batches if schedule == "gpipe" else min(last - rank, micro_batches)
+    while ahead >= 0 and not kept and rank > last:
+        pass
+    while rank == 0:
+        ahead += 0
+    for k in range(ahead):
+        total += forward(k)
+    for k in range(micro_batches):
+        if ahead + k < micro_batches:
+            total += forward(ahead + k)
+        backward(k)
+    for handle in sent:
+        handle.wait()
+    return total if rank == last else None
