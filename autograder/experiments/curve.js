@@ -47,7 +47,7 @@ function strip(step, longest) {
   const row = (y, name) => picture.append(svg("text", { x: LEFT - 8, y: y + 14, class: "end" }, name));
   row(8, "rank 0");
   row(48, "network");
-  picture.append(svg("defs", {}, svg("pattern", { id: "lockstep-bars", width: 6, height: 6, patternUnits: "userSpaceOnUse" }, svg("rect", { width: 6, height: 6, fill: "#e69f00" }), svg("rect", { width: 1.5, height: 6, fill: "#8a5f00" }))));
+  picture.append(svg("defs", {}, svg("pattern", { id: "lockstep-bars", width: 6, height: 6, patternUnits: "userSpaceOnUse" }, svg("rect", { width: 6, height: 6, fill: "#e69f00" }), svg("rect", { width: 1, height: 6, fill: "#c98b00" }))));
   picture.append(svg("rect", { x: x(0), y: 8, width: x(step.backward_ns) - x(0), height: 22, class: "compute" }));
   picture.append(svg("text", { x: (x(0) + x(step.backward_ns)) / 2, y: 23, class: "middle onbucket" }, "forward, backward"));
   if (last > step.backward_ns) {
@@ -56,7 +56,7 @@ function strip(step, longest) {
   }
   for (const bucket of step.buckets) {
     const wide = x(bucket.end_ns) - x(bucket.start_ns);
-    picture.append(svg("rect", { x: x(bucket.start_ns), y: 48, width: Math.max(1, wide - 0.5), height: 22, class: "bucket" }, svg("title", {}, `${mb(bucket.bytes)}, issued ${ms(bucket.issue_ns)}, started ${ms(bucket.start_ns)}, arrived ${ms(bucket.end_ns)}`)));
+    picture.append(svg("rect", { x: x(bucket.start_ns), y: 48, width: Math.max(1, wide - 2), height: 22, class: "bucket" }, svg("title", {}, `${mb(bucket.bytes)}, issued ${ms(bucket.issue_ns)}, started ${ms(bucket.start_ns)}, arrived ${ms(bucket.end_ns)}`)));
     if (wide > 54) picture.append(svg("rect", { x: x(bucket.start_ns) + wide / 2 - 24, y: 51, width: 48, height: 16, fill: "#e69f00" }), svg("text", { x: x(bucket.start_ns) + wide / 2, y: 63, class: "middle onbucket" }, mb(bucket.bytes)));
     picture.append(svg("line", { x1: x(bucket.issue_ns), x2: x(bucket.issue_ns), y1: 34, y2: 46, class: "issued" }));
   }

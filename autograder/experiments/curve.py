@@ -77,11 +77,11 @@ class BucketCurve:
 
         picture = {"image/png": self.png(), "text/plain": self.text()}, {"image/png": {"alt": self.alt, "width": 700}}
         try:
-            from simulator.show.widget import notebook
+            from simulator.show.widget.notebook import widget, with_picture
         except ModuleNotFoundError:
             display(picture[0], metadata=picture[1], raw=True)
         else:
-            notebook.with_picture(notebook.widget(_file("curve.js"), _file("curve.css"), **self._told()), picture)
+            with_picture(widget(_file("curve.js"), _file("curve.css"), **self._told()), picture)
 
     def _told(self) -> dict[str, Any]:
         steps = {size: [msgspec.to_builtins(step) for step in of_size] for size, of_size in recorded().items()}

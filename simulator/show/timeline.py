@@ -122,7 +122,7 @@ class Timeline:
 
         picture = self._repr_mimebundle_()
         try:
-            from simulator.show.widget import notebook
+            from simulator.show.widget.notebook import timeline_widget, with_picture
         except ModuleNotFoundError:
             display(picture[0], metadata=picture[1], raw=True)
             return
@@ -130,7 +130,7 @@ class Timeline:
 
         places = self._places()
         packed = pack(self.traces, self.names, places, self.notes)
-        notebook.with_picture(notebook.timeline_widget(packed, 0 if places else -1), picture)
+        with_picture(timeline_widget(packed, 0 if places else -1), picture)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Gives notebooks a picture with alternative text and, where pictures cannot be shown, the text twin."""

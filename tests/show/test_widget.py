@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+import sys
 from array import array
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,7 @@ def test_a_cell_gets_the_widget_and_the_picture_that_stays(monkeypatch: pytest.M
 def test_without_anywidget_a_cell_gets_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
     monkeypatch.setattr("IPython.display.display", lambda value, **how: shown.append(value))
-    monkeypatch.setitem(__import__("sys").modules, "simulator.show.widget.notebook", None)
+    monkeypatch.setitem(sys.modules, "simulator.show.widget.notebook", None)
     timeline(training())._ipython_display_()
     [picture] = shown
     assert set(picture) == {"image/png", "text/plain"}

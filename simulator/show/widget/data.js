@@ -21,10 +21,12 @@ async function decode(bytes) {
     for (const name of Object.keys(model.columns))
       if (name.startsWith(`${k}.`)) columns[name.slice(2)] = column(name);
     trace.columns = columns;
+    const places = (times) => Float64Array.from(times, (t) => toAxis(model, t));
+    trace.u = { issue: places(columns.issue_ns), memory: places(columns["memory.t"]), step: places(columns["step.t"]) };
     const t0 = columns["bar.t0"], t1 = columns["bar.t1"];
     trace.bars = {
       t0, t1, kind: columns["bar.kind"], event: columns["bar.event"],
-      u0: Float64Array.from(t0, (t) => toAxis(model, t)),
+      u0: places(t0),
       u1: Float64Array.from(t1, (t) => (t < 0 ? model.edge : toAxis(model, t))),
     };
   });

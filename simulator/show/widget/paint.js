@@ -1,7 +1,7 @@
 // Draws rows of bars on a canvas. Bars that are too thin to tell apart become columns in which the height of each kind
 // is its share of the time, as in the static picture. Every kind has a hatch of its own: colour is never needed.
 
-const THIN = 2.4, COLUMN = 4;
+const THIN = 2.4, HATCHED = 6, COLUMN = 4;
 const STACK = ["collective", "send", "recv", "compute", "waiting"];
 const DARK = {
   compute: { face: "#2f6386", edge: "#7fb8dd", hatch_colour: "#7fb8dd", text: "#ffffff" },
@@ -84,7 +84,8 @@ class Painter {
         if (u1[i] < left) continue;
         flush();
         const from = Math.max(-2, (u0[i] - left) * scale), to = Math.min((right - left) * scale + 2, (u1[i] - left) * scale);
-        found.wide[kind[i]].push(origin + from, y, Math.max(1.5, to - from), row.height);
+        const into = to - from >= HATCHED || kind[i] === failed ? found.wide : found.thin; // no room for a hatch
+        into[kind[i]].push(origin + from, y, Math.max(1.5, to - from), row.height);
         if (to - from > 26 && row.height >= 9) found.labels.push(row, i, origin + from, y, to - from);
         continue;
       }
@@ -97,14 +98,17 @@ class Painter {
     flush();
   }
 
+  // Whole pixels, so that neighbours of about the same shares become one rectangle.
   stack(share, x, y, height, found) {
     let foot = y + height;
     for (const name of STACK) {
       const kind = this.model.kinds.indexOf(name);
       if (!share[kind]) continue;
-      const tall = Math.max(1, Math.min(foot - y, (share[kind] / COLUMN) * height));
+      const tall = Math.max(1, Math.min(foot - y, Math.round((share[kind] / COLUMN) * height)));
       foot -= tall;
-      found.thin[kind].push(x, foot, COLUMN, tall);
+      const rects = found.thin[kind], last = rects.length - 4;
+      if (last >= 0 && rects[last + 1] === foot && rects[last + 3] === tall && Math.abs(rects[last] + rects[last + 2] - x) < 0.1) rects[last + 2] += COLUMN;
+      else rects.push(x, foot, COLUMN, tall);
     }
   }
 
@@ -120,8 +124,10 @@ class Painter {
       ctx.lineWidth = name === "failed" ? 1.5 : 0.7;
       ctx.setLineDash(name === "failed" ? [4, 3] : []);
       ctx.beginPath();
+      ctx.fillStyle = look.edge;
       for (let i = 0; i < wide.length; i += 4)
-        if (wide[i + 2] > 4) ctx.rect(wide[i] + 0.5, wide[i + 1] + 0.5, wide[i + 2] - 1, wide[i + 3] - 1);
+        if (wide[i + 2] > 16) ctx.rect(wide[i] + 0.5, wide[i + 1] + 0.5, wide[i + 2] - 1, wide[i + 3] - 1);
+        else if (wide[i + 2] > 4) ctx.fillRect(wide[i], wide[i + 1], 0.7, wide[i + 3]); // outlines of thousands cost most
       ctx.stroke();
       ctx.setLineDash([]);
     });

@@ -82,7 +82,7 @@ class View {
       canvas.height = Math.round(height * ratio);
       canvas.style.height = `${height}px`;
     }
-    const ctx = canvas.getContext("2d");
+    const ctx = canvas.getContext("2d", { alpha: false });
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     ctx.fillStyle = this.painter.theme ? this.painter.theme.back : "#fff";
     ctx.fillRect(0, 0, this.size, height);
@@ -90,7 +90,7 @@ class View {
   }
 
   draw(isDark) {
-    this.painter.prepare(this.canvas.getContext("2d"), isDark, window.devicePixelRatio || 1);
+    this.painter.prepare(this.canvas.getContext("2d", { alpha: false }), isDark, window.devicePixelRatio || 1);
     const height = Math.min(this.layout.height, TALLEST);
     const ctx = this.fit(this.canvas, height);
     const found = { labels: [], thin: this.model.kinds.map(() => []), wide: this.model.kinds.map(() => []) };
@@ -134,40 +134,36 @@ class View {
     }
   }
 
-  // Bytes of tensors over time: a line with steps over a filled area, 0 at the bottom and the rank's peak at the top.
+  // Bytes of tensors over time, 0 at the bottom and the rank's peak at the top; the highest of what is closer than 2 pixels.
   memory(ctx, row, y) {
-    const c = this.model.traces[row.trace].columns, t = c["memory.t"], held = c["memory.bytes"];
-    const base = y + row.height, end = row.first + row.count;
-    let i = Math.max(row.first, upperBound(t, toTime(this.model, this.left), row.first, end) - 1);
-    ctx.beginPath();
-    ctx.moveTo(Math.max(GUTTER, this.x(toAxis(this.model, t[i]))), base);
-    let x = 0, top = 0, last = -1;
-    for (; i < end; i++) {
-      x = Math.min(GUTTER + this.plot, Math.max(GUTTER - 1, this.x(toAxis(this.model, t[i]))));
-      top = base - 1 - ((row.height - 2) * held[i]) / row.peak;
-      if (x - last < 0.5 && i < end - 1) continue; // below the resolution of the screen
-      ctx.lineTo(x, last < 0 ? base : this.before);
-      ctx.lineTo(x, top);
-      [last, this.before] = [x, top];
-      if (x >= GUTTER + this.plot) break;
+    const trace = this.model.traces[row.trace], u = trace.u.memory, held = trace.columns["memory.bytes"];
+    const base = y + row.height, end = row.first + row.count, edge = GUTTER + this.plot, areas = [];
+    let i = Math.max(row.first, upperBound(u, this.left, row.first, end) - 1), x = Math.max(GUTTER, this.x(u[i])), most = held[i];
+    for (i++; i <= end && x < edge; i++) {
+      const next = i < end ? Math.min(edge, this.x(u[i])) : Math.min(edge, this.x(u[end - 1]) + 1);
+      if (next - x >= 2 || i === end) {
+        const tall = Math.round(((row.height - 1) * most) / row.peak), last = areas.length - 3;
+        if (last >= 0 && areas[last + 2] === tall) areas[last + 1] = next;
+        else areas.push(x, next, tall);
+        [x, most] = [next, 0];
+      }
+      if (i < end) most = Math.max(most, held[i]);
     }
-    ctx.lineTo(x, base);
-    ctx.fillStyle = this.painter.theme.faint;
-    ctx.fill();
-    ctx.strokeStyle = this.painter.theme.muted;
-    ctx.lineWidth = 1;
-    ctx.stroke();
+    for (const [colour, thick] of [[this.painter.theme.faint, 0], [this.painter.theme.muted, 1]]) {
+      ctx.fillStyle = colour;
+      for (let k = 0; k < areas.length; k += 3) ctx.fillRect(areas[k], base - areas[k + 2], areas[k + 1] - areas[k], thick || areas[k + 2]);
+    }
   }
 
   // In a stream: a tick where an operation was issued, and a line from there to its start, while it queues.
   issued(ctx, row, y) {
-    const trace = this.model.traces[row.trace], { u0, event } = trace.bars, issue = trace.columns.issue_ns;
+    const trace = this.model.traces[row.trace], { u0, event } = trace.bars, { issue } = trace.u;
     ctx.strokeStyle = this.painter.theme.ink;
     ctx.lineWidth = 1;
     ctx.beginPath();
     let drawn = -9;
     for (let i = firstVisible(trace, row, this.left); i < row.first + row.count && u0[i] < this.right; i++) {
-      const from = this.x(toAxis(this.model, issue[event[i]])), to = this.x(u0[i]);
+      const from = this.x(issue[event[i]]), to = this.x(u0[i]);
       if (to - from < 3 || from - drawn < 2) continue;
       ctx.moveTo(from + 0.5, y + 1);
       ctx.lineTo(from + 0.5, y + row.height - 1);
@@ -181,13 +177,13 @@ class View {
   // Where a rank enters a step, and the faults that acted.
   marks(ctx, row, y) {
     const trace = this.model.traces[row.trace], [first, count] = trace.steps[row.rank] || [0, 0];
-    const t = trace.columns["step.t"], number = trace.columns["step.number"], { muted, ink, alarm, back } = this.painter.theme;
+    const u = trace.u.step, number = trace.columns["step.number"], { muted, ink, alarm, back } = this.painter.theme;
     ctx.font = SMALL;
     ctx.textAlign = "left";
     ctx.textBaseline = "middle";
     let drawn = -99, named = -99;
-    for (let i = first; i < first + count; i++) {
-      const x = this.x(toAxis(this.model, t[i]));
+    for (let i = Math.max(first, upperBound(u, this.left, first, first + count) - 1); i < first + count && u[i] <= this.right; i++) {
+      const x = this.x(u[i]);
       if (x < GUTTER - 40 || x > GUTTER + this.plot || x - drawn < 14) continue;
       ctx.fillStyle = muted;
       ctx.fillRect(x, y - 3, 1, row.height + 4);
