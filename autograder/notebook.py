@@ -183,7 +183,7 @@ def _progress_line() -> tuple[Callable[[str], None], Callable[[], None]]:
     from IPython.display import clear_output, display
 
     def say(text: str) -> None:
-        clear_output(wait=True)  # type: ignore[no-untyped-call]
-        display({"text/plain": text}, raw=True)  # type: ignore[no-untyped-call]
+        clear_output(wait=True)
+        display({"text/plain": text}, raw=True)
 
-    return say, lambda: clear_output(wait=True)  # type: ignore[no-untyped-call]
+    return say, lambda: clear_output(wait=True)

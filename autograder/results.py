@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 FORMAT = 1
+NOT_STARTED = "Not started yet"  # title of the finding of an untouched starter
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,6 +76,11 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     cases: dict[str, int] = {}
     hint_cost: float = 0.0
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was written, in this cell or in another."""
+        return any(finding.title == NOT_STARTED for finding in self.findings)
 
 
 class NotebookResult(msgspec.Struct, frozen=True, kw_only=True):

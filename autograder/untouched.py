@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autograder.course import Exercise
-from autograder.results import Finding
+from autograder.results import NOT_STARTED, Finding
 
 _LONGEST_LINE = 80  # characters of a cell's first line that are shown
 
@@ -13,7 +13,7 @@ def finding(exercise: Exercise, elsewhere: str) -> Finding:
     names = " and ".join(exercise.defines)
     if not elsewhere.strip():
         text = f"The cell is still the starter. Write {names}, run the cell, and check again."
-        return Finding(key="unfinished", title="Not started yet", text=text)
+        return Finding(key="unfinished", title=NOT_STARTED, text=text)
     first = next(line.strip() for line in elsewhere.splitlines() if line.strip())[:_LONGEST_LINE]
     text = (
         f"The cell with the line '# exercise: {exercise.id}' is still the starter, and that cell is what counts. "

@@ -147,7 +147,8 @@ def _ours(name: str, submissions: Path, *more: str) -> Part:
     (course / "grading_seed").write_text("benchmark\n")
     with _timed_checks() as checks_s, _peak_memory() as peak:
         began, cpu = time.perf_counter(), time.process_time()
-        commands.grade.main([str(submissions), *words, *more], standalone_mode=False)
+        if commands.grade.main([str(submissions), *words, *more], standalone_mode=False):
+            raise SystemExit("Interrupted, or not all could be graded. The parts that are done are kept.")
         wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
     sealed = course.glob(f"sealed/*/{LAB}.json")
     points = {path.parent.name: json.loads(path.read_bytes())["result"]["points"] for path in sealed}

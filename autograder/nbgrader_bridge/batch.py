@@ -7,6 +7,7 @@ grading continues where it stopped.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ def _missed(result: NotebookResult) -> str:
     findings = [finding for exercise in result.exercises for finding in exercise.findings]
     if result.points == 0 and findings:
         return next((f for f in findings if f.key != "unfinished"), findings[0]).title
-    fresh = [e for e in result.exercises if any(f.key == "unfinished" for f in e.findings)]
+    fresh = [e for e in result.exercises if e.is_untouched]
     wrong = [e for e in result.exercises if e not in fresh and any(not part.passed for part in e.parts)]
     said = [f"{e.exercise.split('/')[1]} ({', '.join(p.key for p in e.parts if not p.passed)})" for e in wrong]
     missed = ["missed: " + ", ".join(said)] if said else []
@@ -160,11 +161,12 @@ def plural(count: int, noun: str) -> str:
 
 
 def _parts(results: list[NotebookResult]) -> Iterable[str]:
-    passed: dict[tuple[str, str], int] = {}
-    for result in results:
-        for exercise in result.exercises:
-            for part in exercise.parts:
-                passed[exercise.exercise, part.title] = passed.get((exercise.exercise, part.title), 0) + part.passed
-    width = max(len(title) for _, title in passed)
-    for (_, title), count in passed.items():
-        yield f"  {title:<{width}}  passed by {count} of {len(results)}"
+    """A line an exercise, and below it the parts that were missed by those who had begun it."""
+    width = max(len(exercise.exercise) for exercise in results[0].exercises)
+    for all_of_one in zip(*(result.exercises for result in results), strict=True):
+        begun = [one for one in all_of_one if not one.is_untouched]
+        passed = sum(one.passed for one in begun)
+        untouched = f", not started by {len(all_of_one) - len(begun)}" if len(begun) < len(all_of_one) else ""
+        yield f"  {all_of_one[0].exercise:<{width}}  passed by {passed} of {len(all_of_one)}{untouched}"
+        missed = Counter(part.title for one in begun for part in one.parts if not part.passed)
+        yield from (f"    {title}: missed by {count}" for title, count in missed.items())

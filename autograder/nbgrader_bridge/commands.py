@@ -97,6 +97,8 @@ def _grade(submissions: Path | None, course_dir: Path, options: _Options) -> boo
     """Grade and print; returns whether a submission could not be graded."""
     from autograder.nbgrader_bridge import intake
 
+    if options.only and (options.new_seed or options.cases):
+        raise BridgeError("--new-seed and --cases change the hidden cases of everybody: leave out --only.")
     bubblewrap.require(options.isolation)
     folder = CourseFolder.at(course_dir, options.seed_file)
     lab = _lab(options.assignment, folder, submissions)

@@ -1,4 +1,6 @@
-"""A result as HTML for a notebook cell. Styles use the colours of the page around, so that dark themes work."""
+"""A result as HTML for a notebook cell. Styles use the colours and the size of letters of the page around: dark themes
+work, and so does nbgrader's formgrader, where a rem is 10 pixels and images have red borders.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,27 @@ from autograder.report.text import HINT_COST, cases_line, headline, verdict
 from autograder.results import CheckResult, Finding, Part
 
 STYLE = """<style>
-.lockstep-result { font-family: system-ui, sans-serif; line-height: 1.5; max-width: 60rem; }
-.lockstep-result h3 { margin: 0.8rem 0 0.3rem; font-size: 1.2rem; }
-.lockstep-result h4 { margin: 0 0 0.3rem; font-size: 1.05rem; }
-.lockstep-result h5 { margin: 0 0 0.2rem; font-size: 1rem; }
+.lockstep-result { font-family: system-ui, sans-serif; line-height: 1.5; max-width: 60em; }
+.lockstep-result h3 { margin: 0.8em 0 0.3em; font-size: 1.2em; }
+.lockstep-result h4 { margin: 0 0 0.3em; font-size: 1.05em; }
+.lockstep-result h5 { margin: 0 0 0.2em; font-size: 1em; }
 .lockstep-result table { border-collapse: collapse; }
 .lockstep-result.lockstep-result tr th, .lockstep-result.lockstep-result tr td {
-  padding: 0.15rem 0.8rem 0.15rem 0; text-align: left; vertical-align: top;
+  padding: 0.15em 0.8em 0.15em 0; text-align: left; vertical-align: top;
 }
-.lockstep-result section { border-left: 3px solid currentColor; padding-left: 0.8rem; margin: 1.2rem 0; }
-.lockstep-result p { white-space: pre-line; margin: 0.3rem 0; }
-.lockstep-result dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.1rem 0.8rem; margin: 0.4rem 0; }
+.lockstep-result tr td:first-child, .lockstep-result tr td:last-child { white-space: nowrap; }
+.lockstep-result summary { display: list-item; cursor: pointer; }
+.lockstep-result section { border-left: 3px solid currentColor; padding-left: 0.8em; margin: 1.2em 0; }
+.lockstep-result p { white-space: pre-line; margin: 0.3em 0; }
+.lockstep-result dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.1em 0.8em; margin: 0.4em 0; }
 .lockstep-result dt { font-weight: 600; }
 .lockstep-result dd { margin: 0; overflow-wrap: anywhere; }
 .lockstep-result code, .lockstep-result pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
-.lockstep-result figure { margin: 0.6rem 0; }
-.lockstep-result img { max-width: 100%; background: white; }
+.lockstep-result figure { margin: 0.6em 0; }
+.lockstep-result.lockstep-result img { max-width: 100%; background: white; border: 0 !important; }
 .lockstep-result pre { overflow-x: auto; }
 .lockstep-result .hint {
-  border: 1px dashed currentColor; border-radius: 6px; padding: 0.5rem 0.8rem; margin: 0.6rem 0;
+  border: 1px dashed currentColor; border-radius: 6px; padding: 0.5em 0.8em; margin: 0.6em 0;
 }
 </style>"""
 
@@ -40,7 +44,7 @@ def fragment(result: CheckResult, *, note: str = "", hint_offer: str = "", grade
     pieces = [
         f"<p><strong>{escape(note)}</strong></p>" if note else "",
         f"<h3>{escape(headline(result, graded=graded))}</h3>",
-        f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>",
+        "" if graded and result.is_untouched else f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>",
         *(_finding(finding, graded) for finding in result.findings),
         f"<p>{escape(cases_line(result))}</p>" if result.cases else "",
         f"<p>{escape(hint_offer)}</p>" if hint_offer else "",

@@ -56,7 +56,7 @@ def _summary(exercises: list[CheckResult]) -> str:
 
 def _line(exercise: CheckResult) -> str:
     name, points = escape(exercise.exercise), f"{exercise.points:g} of {exercise.max_points:g}"
-    mark = "✓ passed" if exercise.passed else "✗ not passed"
+    mark = "✓ passed" if exercise.passed else "· not started" if exercise.is_untouched else "✗ not passed"
     return f"<tr><td>{mark}</td><td><a href='#{name}'>{name}</a></td><td>{points}</td></tr>"
 
 

@@ -35,7 +35,10 @@ def verdict(part: Part) -> tuple[str, str]:
 
 def cases_line(result: CheckResult) -> str:
     """How many cases ran on how many ranks."""
-    return "Cases that ran: " + ", ".join(f"{n} on {w} ranks" for w, n in result.cases.items()) + "."
+    counts = result.cases
+    if set(counts) == {"1"}:  # a function that runs alone
+        return f"Cases that ran: {counts['1']}."
+    return "Cases that ran: " + ", ".join(f"{n} on {w} rank{'s' * (w != '1')}" for w, n in counts.items()) + "."
 
 
 def _part(part: Part) -> str:

@@ -60,7 +60,8 @@ def test_each_submission_has_one_line_and_the_broken_ones_are_explained(graded: 
 
 def test_the_summary_counts(graded: Any) -> None:
     assert "5 submissions of lab2: 4 graded now, 0 unchanged, 1 not graded" in graded.output
-    assert re.search(r"Every rank ends with the sum +passed by 0 of 4\n", graded.output)
+    assert re.search(r"lab2/ring-all-reduce +passed by 0 of 4, not started by 2\n", graded.output)
+    assert "    Every rank ends with the sum: missed by 2\n" in graded.output
 
 
 def test_a_submission_that_is_no_notebook_has_its_page_and_its_zero(graded: Any, place: Path) -> None:
@@ -117,6 +118,9 @@ def test_one_student_can_be_graded_again(graded: Any, place: Path, lockstep: Loc
     assert "1 submission of lab2: 1 graded now, 0 unchanged" in result.output
     assert path.read_bytes() == before
     assert result.exit_code == 0
+    for changes_all in (["--new-seed"], ["--cases", "student"]):
+        refused = _again(place, lockstep, "--only", "ana", *changes_all)
+        assert "change the hidden cases of everybody" in str(refused.exception)
     unknown = _again(place, lockstep, "--only", "zoe")
     assert isinstance(unknown.exception, BridgeError)
     assert "no submission of zoe" in str(unknown.exception)
