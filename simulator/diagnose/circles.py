@@ -136,9 +136,9 @@ def _class_of_odd(tapes: Tapes, calls: tuple[Event, ...], event: Event, came: bo
 
 
 def _is_in_iteration(tapes: Tapes, event: Event, step: int) -> bool:
-    """Whether it stands in this step at a line that its rank was at in an earlier one."""
-    mine = (e for e in tapes.calls[event.rank] if e.step < step)
-    return 0 <= event.step == step and any((e.site, e.op) == (event.site, event.op) for e in mine)
+    """Whether its rank was, in this step, at a line where it was in an earlier one."""
+    earlier = {(e.site, e.op) for e in tapes.calls[event.rank] if e.step < step}
+    return step >= 0 and any((e.site, e.op) in earlier for e in tapes.calls[event.rank] if e.step == step)
 
 
 def _left_the_loop(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:

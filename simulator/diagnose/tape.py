@@ -162,7 +162,11 @@ class Tapes:
     def is_after_whole_step(self, event: Event) -> bool:
         """Whether its rank, before `event`, called and waited for as much in the last training step as in the one
         before; in a first step, as much as some other rank that went on to the second; True where nothing compares.
+        Not, in any case, when somebody still waits for its message in this step.
         """
+        waiting = (self.blocked_on(rank) for rank in self.present if rank != event.rank)
+        if any(e and e.is_p2p and e.peer == event.rank and 0 <= e.step == event.step for e in waiting):
+            return False
         mine = self._by_step(event.rank, event)
         if not mine:
             return True

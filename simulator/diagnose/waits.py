@@ -84,7 +84,8 @@ def _made_elsewhere(tapes: Tapes, found: Finding, rank: int) -> Event | None:
 
 
 def _expected_at(rows: dict[int, list[Event]], rank: int, own: Event) -> tuple[Event, ...]:
-    """Calls of others at the same line and step, in a row of this group that `rank` never came to."""
-    done = len(rows[rank])
-    late = [e for r, events in rows.items() if r != rank for e in events[done:]]
-    return tuple(e for e in late if e.site == own.site and e.step == own.step)
+    """Calls of others at the same line and step in this group, where `rank` made none: it may have gone on since."""
+    if any((e.site, e.step) == (own.site, own.step) for e in rows[rank]):
+        return ()
+    theirs = [e for r, events in rows.items() if r != rank for e in events]
+    return tuple(e for e in theirs if e.site == own.site and e.step == own.step)

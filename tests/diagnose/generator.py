@@ -140,8 +140,9 @@ LEGAL = (
     # uneven all_to_all: every rank passes other shapes
     "dist.all_to_all_single(torch.empty(world_size * (rank + 1)), torch.ones(sum(r + 1 for r in range(world_size))), "
     "[rank + 1] * world_size, [r + 1 for r in range(world_size)])",
-    # a receive from anyone
-    "[dist.recv(torch.empty(1)) for _ in range(world_size - 1)] if rank == 0 else dist.send(torch.ones(1), 0)",
+    # a receive from anyone, with a tag that no other message has: it may take whatever comes
+    "[dist.recv(torch.empty(1), tag=7) for _ in range(world_size - 1)] if rank == 0 else "
+    "dist.send(torch.ones(1), 0, tag=7)",
     # works waited for in the other order on half of the ranks
     "ws = [dist.all_reduce(full((k + 1,), 'float32'), async_op=True) for k in range(3)]; "
     "[w.wait() for w in (ws[::-1] if rank % 2 else ws)]",
