@@ -117,20 +117,21 @@ for name, gpus, batch in (("7b", 8, 32), ("13b", 16, 16), ("70b", 128, 64)):
 # 2. Set the memory to 12 MiB. Which lane drops out, and which kind of bytes is to blame? Does ZeRO-3 help?
 # 3. A batch of 64 with much memory: data parallelism wins at every bandwidth on 4 GPUs. What has changed: bytes or
 #    computing?
-# 4. When does tensor parallelism win? Look at its communication, and remember NVLink: 200 GB/s and more.
+# 4. Tensor parallelism never wins here. Which number in its lane says why? What would have to be different: the link
+#    (NVLink carries 200 GB/s and more), the batch, or the width of the model?
 
 # %%
 from autograder.checks.lab1 import four_lanes
 from autograder.checks.lab1.four_lanes import Setting
-from autograder.checks.lab1.lanes_picture import explore
+from autograder.checks.lab1.lanes_picture import Picture, explore
 
 explore(Setting(gpus=4, batch=16, gbytes_per_s=4.0, memory_mib=24))
 
 # %% [markdown]
-# The same as text, for the setting that you choose:
+# One setting that stays, to compare with: the second question's. `print(Picture(...))` says the same in text.
 
 # %%
-print(four_lanes.text(Setting(gpus=4, batch=16, gbytes_per_s=4.0, memory_mib=12)))
+Picture(Setting(gpus=4, batch=16, gbytes_per_s=4.0, memory_mib=12))
 
 # %% [markdown]
 # Now the same four on **real ranks**: torch's DDP, `fully_shard`, tensor slices, a 1F1B pipeline; four processes with

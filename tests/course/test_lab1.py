@@ -50,6 +50,7 @@ def test_the_picture_has_a_twin_in_text_and_no_meaning_by_colour_alone() -> None
     assert picture.count("does not fit") == words.count("does not fit") == 2
     assert "wins" in picture
     assert lanes_picture.html(setting).count("<pre>") == 1
+    assert repr(lanes_picture.Picture(setting)) == words
     assert len(set(lanes_picture.SHORT.values())) == len(lanes_picture.SHORT)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simulator.cluster import Cluster, Gpu, Link
 from simulator.errors import UsageError
@@ -45,7 +45,7 @@ def dozen(model: Transformer, gpus: int, batch: int, gpus_per_node: int) -> list
 def _six(model: Transformer, gpus: int, batch: int, gpus_per_node: int) -> Iterator[Layout]:
     split = next((n for n in WIDTHS if n <= gpus_per_node and gpus % n == 0 and model.heads % n == 0), 1)
     stages = next((n for n in WIDTHS[1:] if gpus % n == 0 and model.layers % n == 0), 1)
-    wanted = (
+    wanted: tuple[tuple[int, dict[str, Any]], ...] = (
         (gpus, {}),
         (gpus, {"zero": 1}),
         (gpus, {"zero": 3}),
@@ -56,7 +56,7 @@ def _six(model: Transformer, gpus: int, batch: int, gpus_per_node: int) -> Itera
     for dp, how in wanted:
         if dp < 1 or batch % dp:
             continue
-        layout = Layout(dp, accumulation=batch // dp, **how)  # type: ignore[arg-type]
+        layout = Layout(dp, accumulation=batch // dp, **how)
         try:
             layout.check(model)
         except UsageError:

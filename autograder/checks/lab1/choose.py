@@ -122,7 +122,7 @@ def _wrong_fallback(seen: Seen[Case, list[Answer]]) -> Fault | None:
         names = [budget.plans[k].name if k >= 0 else "None" for k in (best.fallback, said.fallback)]
         left = budget.gpus - cluster.gpus_per_node
         text = f"with {left} GPUs left the fallback is {names[0]}, you say {names[1]}."
-        return Fault(text, *names)
+        return Fault(text, names[0], names[1])
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -117,9 +118,22 @@ def html(setting: Setting) -> str:
     return f"{svg(setting)}<details><summary>the same as text</summary><pre>{words}</pre></details>"
 
 
+@dataclass(frozen=True)
+class Picture:
+    """The picture where sliders cannot be: in a notebook that nobody runs, or as text."""
+
+    setting: Setting
+
+    def __repr__(self) -> str:
+        return four_lanes.text(self.setting)
+
+    def _repr_html_(self) -> str:
+        return html(self.setting)
+
+
 def explore(setting: Setting | None = None) -> Any:
-    """Sliders for GPUs, batch, bandwidth and memory above the picture; where no kernel runs, the picture stays."""
-    import ipywidgets as widgets
+    """Sliders for GPUs, batch, bandwidth and memory above the picture."""
+    import ipywidgets as widgets  # type: ignore[import-untyped]
 
     start = setting or Setting()
     memories = (2, 4, 8, 12, 16, 24, 32, 48, 96)
