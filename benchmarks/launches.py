@@ -12,6 +12,7 @@ import psutil
 import simulator
 from simulator import launch
 
+_TORCH_CACHE = "torchinductor_"  # torch's own: one folder for each user of a machine, however many launches
 _GRACE_S = 3.0  # a process that has ended needs a moment to be gone; a leaked one stays
 
 
@@ -61,6 +62,6 @@ def _left() -> dict[str, set[str]]:
     return {
         "processes": {str(process.pid) for process in family},
         "ports": {str(c.laddr) for process in family for c in process.net_connections() if c.status == "LISTEN"},
-        "temporary files": set(os.listdir(tempfile.gettempdir())),
+        "temporary files": {name for name in os.listdir(tempfile.gettempdir()) if not name.startswith(_TORCH_CACHE)},
         "shared memory": set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set(),
     }
