@@ -1,7 +1,7 @@
 """The interactive timeline with 16 ranks of 10,000 events: how long a frame takes while zooming and moving.
 
-Needs chromium and psutil. Measured is the processor time of all processes of the browser, which a busy machine does not
-change much. Without a GPU, as here, they also draw the canvas.
+Needs chromium and psutil. Measured is processor time, which a busy machine changes less than wall-clock time: of all
+threads of the browser, which without a GPU also draw, and of the busiest one, which decides how many frames there are.
 """
 
 from __future__ import annotations
@@ -64,35 +64,38 @@ def _measure(browser: str, file: Path, frames: int) -> bool:
         )
         page = running.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(600_000)
-        began, worked = time.perf_counter(), _processor_s()
+        began, before = time.perf_counter(), _processor_s()
         page.goto(file.as_uri())
         page.wait_for_function("() => document.getElementById('timeline').lockstep?.lastFrameMs > 0")
-        print(f"opened in {time.perf_counter() - began:.1f} s, {_processor_s() - worked:.1f} s of processor time")
+        print(f"opened in {time.perf_counter() - began:.1f} s, {sum(_since(before)):.1f} s of processor time")
         ok = True
         for kind in ("the whole", "zooming", "moving"):
             before = _processor_s()
             took: list[float] = sorted(page.evaluate(_FRAMES, [kind, frames]))
-            worked_ms = (_processor_s() - before) / frames * 1000
+            busiest, *others = sorted((seconds / frames * 1000 for seconds in _since(before)), reverse=True)
             drawn, worst = statistics.median(took), took[int(0.95 * (frames - 1))]
             print(
-                f"{kind}: {worked_ms:.1f} ms of processor time a frame in all of the browser; "
+                f"{kind}: a frame takes {busiest:.1f} ms of the busiest thread, {busiest + sum(others):.1f} ms of all; "
                 f"drawn in {drawn:.1f} ms (median), 95 % within {worst:.1f} ms of wall-clock time"
             )
-            ok &= worked_ms < _FRAME_MS
+            ok &= busiest < _FRAME_MS
         running.close()
     return ok
 
 
-def _processor_s() -> float:
-    """Processor seconds that the browser's processes have used so far."""
+def _processor_s() -> dict[tuple[int, int], float]:
+    """Processor seconds that every thread of the browser has used so far."""
     import psutil
 
-    total = 0.0
+    used: dict[tuple[int, int], float] = {}
     for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            total += times.user + times.system
-    return total
+        with contextlib.suppress(psutil.Error):
+            used |= {(process.pid, thread.id): thread.user_time + thread.system_time for thread in process.threads()}
+    return used
+
+
+def _since(before: dict[tuple[int, int], float]) -> list[float]:
+    return [seconds - before.get(thread, 0.0) for thread, seconds in _processor_s().items()]
 
 
 def _events() -> Iterator[Event]:
