@@ -283,10 +283,12 @@ class FrameBuffer:
     def __init__(self) -> None:
         self._bytes = bytearray()
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes | memoryview) -> list[bytes]:
         """The frames completed by `data`. Raises ValueError for a frame over the limit: the other side is broken or
         hostile.
         """
+        if not self._bytes and len(data) >= HEADER.size and HEADER.unpack_from(data)[0] == len(data) - HEADER.size:
+            return [bytes(data[HEADER.size :])]  # nearly always: one frame, whole
         self._bytes += data
         frames = []
         while len(self._bytes) >= HEADER.size:

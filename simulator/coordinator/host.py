@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import selectors
+import select
 import signal
 import socket
 import sys
@@ -27,7 +27,7 @@ from simulator.coordinator.records import ProtocolError
 from simulator.coordinator.state import RUNNING, RankState
 
 # These decide nothing but NoProgress, the one outcome outside the promise, and signs of life.
-_TICK_S = 0.5  # how often running ranks are looked at
+_TICK_MS = 500  # how often running ranks are looked at
 _SILENT_S = 10  # after this, and twice and four times as long, people are told that a rank is still computing
 _STALL_S = 120.0  # a rank that has not spoken for so long,
 _ASLEEP_S = 0.1  # and used less processor time than this, waits for something that will not come
@@ -69,57 +69,61 @@ class _Host:
         )
         self.buffers = [wire.FrameBuffer() for _ in sockets]
         self.received_bytes = [0 for _ in sockets]
+        self.inbox = memoryview(bytearray(1 << 18))
         self.unsent = [bytearray() for _ in sockets]
         self.backlog: set[int] = set()  # ranks whose socket took only a part of what is for them
         self.asking: dict[int, wire.Ask] = {}
         self.typed = wire.FrameBuffer()
         self.seen: dict[int, tuple[int, float, float]] = {}  # number of words, then processor and wall time
         self.tell_after_s: dict[int, int] = {}
-        self.selector = selectors.DefaultSelector()
+        self.poll = select.poll()
+        self.rank_of = {sock.fileno(): rank for rank, sock in enumerate(sockets)}  # those that are read
 
     def run(self) -> None:
-        for rank, sock in enumerate(self.sockets):
+        for sock in self.sockets:
             sock.setblocking(False)
-            self.selector.register(sock, selectors.EVENT_READ, rank)
-        self.selector.register(self.caller, selectors.EVENT_READ, -1)
+            self.poll.register(sock, select.POLLIN)
+        self.poll.register(self.caller, select.POLLIN)
         while not self.engine.finished:
-            ready = self.selector.select(_TICK_S)
-            for key, mask in ready:
-                self._serve(key.data, mask)
+            ready = self.poll.poll(_TICK_MS)
+            for fd, mask in ready:
+                self._serve(fd, mask)
             self.engine.settle()
             self._flush()
             if not ready:
                 self._watch()
         self._tell(protocol.Lines(tuple(self.engine.prints.ready(everything=True))))
         self._tell(self._report())
-        self.selector.close()
 
-    def _serve(self, rank: int, mask: int) -> None:
-        if rank < 0:
+    def _serve(self, fd: int, mask: int) -> None:
+        rank = self.rank_of.get(fd)
+        if rank is None:
             self._hear_caller()
             return
-        if mask & selectors.EVENT_WRITE:
+        if mask & select.POLLOUT:
             self._send(rank)
-        if mask & selectors.EVENT_READ:
+        if mask & ~select.POLLOUT:
             self._read(rank)
 
     def _read(self, rank: int) -> None:
         try:
-            data = self.sockets[rank].recv(1 << 18)
-            self.received_bytes[rank] += len(data)
+            num_bytes = self.sockets[rank].recv_into(self.inbox)
+            self.received_bytes[rank] += num_bytes
             if self.received_bytes[rank] > self.job.limit_bytes:
                 raise ProtocolError(f"rank {rank} sent more than {self.job.limit_bytes} bytes")
-            for body in self.buffers[rank].feed(data):
+            for body in self.buffers[rank].feed(self.inbox[:num_bytes]):
                 records = wire.decode_records(body)
-                self.engine.receive(rank, [record for record in records if not isinstance(record, wire.Ask)])
-                if asks := [record for record in records if isinstance(record, wire.Ask)]:
+                asks = [record for record in records if type(record) is wire.Ask]
+                self.engine.receive(rank, [r for r in records if r not in asks] if asks else records)
+                if asks:
                     self._ask(rank, asks[0])
         except BlockingIOError:
             return
         except (OSError, ValueError, msgspec.DecodeError, ProtocolError):
-            data = b""  # a rank that speaks no protocol is as good as gone
-        if not data:
-            self.selector.unregister(self.sockets[rank])
+            num_bytes = 0  # a rank that speaks no protocol is as good as gone
+        if not num_bytes:
+            self.poll.unregister(self.sockets[rank])
+            del self.rank_of[self.sockets[rank].fileno()]
             with contextlib.suppress(OSError):
                 self.sockets[rank].shutdown(socket.SHUT_RDWR)
             self.engine.closed(rank)
@@ -162,9 +166,9 @@ class _Host:
             pass
         except OSError:
             pending.clear()  # the reader will see that it is gone
-        if bool(pending) != (rank in self.backlog) and sock.fileno() in self.selector.get_map():
+        if bool(pending) != (rank in self.backlog) and sock.fileno() in self.rank_of:
             self.backlog ^= {rank}
-            self.selector.modify(sock, selectors.EVENT_READ | (selectors.EVENT_WRITE if pending else 0), rank)
+            self.poll.modify(sock, select.POLLIN | (select.POLLOUT if pending else 0))
 
     def _watch(self) -> None:
         """The backstop for a rank that spins where its own timer cannot interrupt it, or sleeps for ever."""

@@ -36,11 +36,11 @@ class Meeting:
 
     @property
     def issue_ns(self) -> int:
-        return max(op.op.issue_ns for op in self.ops.values())
+        return max([op.op.issue_ns for op in self.ops.values()])
 
     @property
     def end_ns(self) -> int:
-        return max(op.end_ns for op in self.ops.values())
+        return max([op.end_ns for op in self.ops.values()])
 
     @property
     def heals_ns(self) -> int:
@@ -110,6 +110,7 @@ class Matching:
         self.any_source: list[OpState] = []
         self.granted: list[Meeting] = []
         self._free_ns: dict[object, int] = {}
+        self._durations_ns: dict[tuple[str, int, tuple[int, ...]], int] = {}
 
     def announce(self, op: OpState) -> Meeting | None:
         """Add an operation; the meeting it completed, if it did."""
@@ -156,7 +157,8 @@ class Matching:
         """Give a full meeting its virtual start and end: after the last announcement, after what its stream did
         before, and once the network between its members is whole.
         """
-        first = next(iter(meeting.ops.values()))
+        ops = list(meeting.ops.values())
+        first = ops[0]
         if first.is_p2p:
             source, target = meeting.members
             stream: object = (first.group.key, source, target, first.op.tag)
@@ -164,15 +166,20 @@ class Matching:
         else:
             stream = first.group.key
             # uneven payloads (gather, all_to_all): the slowest member decides
-            num_bytes = max(op.op.bytes for op in meeting.ops.values())
-            duration = self.cluster.collective_ns(_cost_name(first.op.op), num_bytes, meeting.members)
-        if (slow := max(op.op.slow for op in meeting.ops.values())) != 1:
+            duration = self._duration_ns(first.op.op, max([op.op.bytes for op in ops]), meeting.members)
+        if (slow := max([op.op.slow for op in ops])) != 1:
             duration = round(duration * slow)
         start = max(meeting.issue_ns, self._free_ns.get(stream, 0), meeting.heals_ns)
         self._free_ns[stream] = start + duration
-        for op in meeting.ops.values():
+        for op in ops:
             op.status, op.start_ns, op.end_ns = "granted", start, start + duration
         self.granted.append(meeting)
+
+    def _duration_ns(self, op: str, num_bytes: int, members: tuple[int, ...]) -> int:
+        key = (op, num_bytes, members)
+        if (known := self._durations_ns.get(key)) is None:
+            known = self._durations_ns[key] = self.cluster.collective_ns(_cost_name(op), num_bytes, members)
+        return known
 
     def take_back(self, meeting: Meeting) -> None:
         """Undo `grant`."""

@@ -26,7 +26,7 @@ class Verdict:
     seq: int = -1
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class OpState:
     """One announced operation of one rank. status: announced -> granted (has times) -> released (may be launched), or
     failed.
@@ -113,7 +113,7 @@ class OpState:
         return f"{op.op}({', '.join(filter(None, words))})"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class ThreadState:
     """One thread of a rank. status: running, blocked (on `waiting`), idle (waits for another thread), ended."""
 
@@ -130,7 +130,8 @@ class ThreadState:
         return self.name == MAIN_THREAD
 
     def advance(self, now_ns: int) -> None:
-        self.clock_ns = max(self.clock_ns, now_ns)
+        if now_ns > self.clock_ns:
+            self.clock_ns = now_ns
 
     def next_n(self) -> int:
         self.num_events += 1

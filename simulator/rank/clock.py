@@ -51,8 +51,25 @@ class RankThread:
 
     def advance(self, now_ns: int) -> None:
         """The host waits until then."""
-        self.host_ns = max(self.host_ns, now_ns)
+        if now_ns > self.host_ns:
+            self.host_ns = now_ns
 
     def stall(self, until_ns: int) -> None:
         """What its stream does next comes after that."""
-        self.stream.ready_ns = max(self.stream.ready_ns, until_ns)
+        if until_ns > self.stream.ready_ns:
+            self.stream.ready_ns = until_ns
+
+
+class Ours:
+    """``with Ours(thread):`` - operators of the simulator's own: they cost the rank nothing."""
+
+    __slots__ = ("_before", "_thread")
+
+    def __init__(self, thread: RankThread) -> None:
+        self._thread, self._before = thread, thread.is_ours
+
+    def __enter__(self) -> None:
+        self._thread.is_ours = True
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.is_ours = self._before

@@ -7,7 +7,7 @@ import random
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -223,16 +223,6 @@ class Context:
         """Tell of something local that lasted from `start_ns` until now."""
         me = self.thread
         self.link.note(wire.Note(me.name, op, start_ns, me.now_ns, me.step, self.phase, call_site(), detail))
-
-    @contextlib.contextmanager
-    def ours(self) -> Iterator[None]:
-        """Operators in here belong to the simulator: they cost the rank nothing."""
-        me = self.thread
-        before, me.is_ours = me.is_ours, True
-        try:
-            yield
-        finally:
-            me.is_ours = before
 
     def _slow_factor(self) -> float:
         factor = 1.0

@@ -10,7 +10,7 @@ import torch
 from simulator.errors import FaultPlanError
 from simulator.faults import Fault
 from simulator.rank import context
-from simulator.rank.operations import option, tensors
+from simulator.rank.operations import options, tensors
 from simulator.rank.work import Launch
 
 _IN_PLACE = ("allreduce", "allreduce_coalesced", "reduce", "broadcast")
@@ -21,7 +21,7 @@ def touched(fault: Fault, method: str, args: tuple[Any, ...], kwargs: dict[str, 
     """The tensors whose bits `fault` flips in this call; none where this rank (in the group) sends or gets nothing."""
     if method.endswith("barrier"):
         return []
-    is_root = option(args, kwargs, "rootRank") == rank
+    is_root = options(args, kwargs).root == rank
     one_sided = _ROOT_SENDS if fault.where == "payload" else _ROOT_GETS
     if method in one_sided and not is_root:
         return []

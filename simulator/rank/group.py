@@ -6,10 +6,9 @@ at issue; the real gloo call runs when the coordinator says that every member ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -23,7 +22,7 @@ from simulator.rank.operations import (
     OPERATIONS,
     dtype_name,
     num_bytes,
-    option,
+    options,
     outputs,
     peer_of,
     reduce_name,
@@ -35,6 +34,7 @@ from simulator.rank.sites import call_site
 from simulator.rank.work import Launch, RankWork, SkippedWork
 
 BACKEND = "gloo"  # the name torch and user code ask for: see `initialise`
+_NO_TIME = timedelta(0)
 _GLOO_TIMEOUT = timedelta(seconds=120)  # real time; the coordinator lets gloo run only when every member is there
 
 #: Freeing the last reference to a group can deadlock in C++ (pytorch issue 56297): after destroy_process_group() too,
@@ -48,12 +48,13 @@ class RankGroup(dist.ProcessGroup):
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta = timedelta(0)) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg]  # the stub lacks this overload
         self._inner = dist.ProcessGroup(store, rank, size)
-        self._size, self._timeout, self._num_collectives = size, timeout, 0
+        self._size, self._timeout_ns, self._num_collectives = size, _ns(timeout), 0
         self._key = ""
-        options = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
-        options._timeout, options._threads = _GLOO_TIMEOUT, 1
-        options._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
-        self._gloo = ProcessGroupGloo(PrefixStore("data", store), rank, size, options)
+        self._ranks: tuple[int, ...] | None = None
+        settings = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
+        settings._timeout, settings._threads = _GLOO_TIMEOUT, 1
+        settings._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+        self._gloo = ProcessGroupGloo(PrefixStore("data", store), rank, size, settings)
         _alive.append(self)
         for group in (self, self._inner):
             group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self._gloo)
@@ -73,10 +74,12 @@ class RankGroup(dist.ProcessGroup):
     @property
     def ranks(self) -> tuple[int, ...]:
         """Global ranks by rank in the group."""
-        try:
-            return tuple(dist.get_process_group_ranks(self))
-        except (ValueError, KeyError):
-            return tuple(range(self._size))  # the default group, while it is being made
+        if self._ranks is None:
+            try:
+                self._ranks = tuple(dist.get_process_group_ranks(self))
+            except (ValueError, KeyError):
+                return tuple(range(self._size))  # the default group, while it is being made
+        return self._ranks
 
     def describe(self) -> str:
         """The group's key, told to the coordinator at first use."""
@@ -95,6 +98,7 @@ class RankGroup(dist.ProcessGroup):
 def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RankWork:
     """Announce an operation; nothing is launched yet."""
     ctx, spec = context.get(), OPERATIONS[method]
+    thread = ctx.thread
     is_p2p = spec.op in ("send", "recv")
     result = outputs(method, args)
     faults = [] if is_p2p else ctx.points.at_collective()
@@ -109,25 +113,26 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
             launch = corruption.corrupted(launch, fault, targets, result)
     work = RankWork(ctx.next_work(), launch, result, holds_host=spec.op.endswith("barrier"))
     ctx.works[work.number] = work
-    peer = peer_of(method, args, kwargs, ranks)
+    said = options(args, kwargs)
+    peer = peer_of(method, args, said.root, ranks)
     slow, cut, heals_ns = ctx.points.on_the_wire((ctx.rank, peer) if is_p2p else ranks)
     op = wire.Op(
-        thread=ctx.thread.name,
-        number=ctx.thread.next_number(),
+        thread=thread.name,
+        number=thread.next_number(),
         work=work.number,
         group=key,
         seq=-1 if is_p2p else group.next_seq(),
         op=spec.op,
-        reduce=reduce_name(args, kwargs),
+        reduce=reduce_name(said.reduce_op),
         dtype=dtype_name(parts),
-        shapes=tuple(tuple(t.shape) for t in parts),
+        shapes=tuple([tuple(t.shape) for t in parts]),
         match_shapes=not spec.uneven,
         peer=peer,
         tag=int(args[-1]) if is_p2p else 0,
         bytes=num_bytes(parts) * (group._size if spec.scale else 1),
-        timeout_ns=_timeout_ns(group, args, kwargs, ctx.timeout_ns),
-        issue_ns=ctx.now_ns,
-        step=ctx.step,
+        timeout_ns=_ns(said.timeout) or group._timeout_ns or ctx.timeout_ns,
+        issue_ns=thread.now_ns,
+        step=thread.step,
         phase=ctx.phase,
         site=call_site(),
         slow=slow,
@@ -141,13 +146,9 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
     return work
 
 
-def _timeout_ns(group: RankGroup, args: tuple[Any, ...], kwargs: dict[str, Any], default_ns: int) -> int:
-    """The virtual timeout: the call's own, else the group's, else the run's."""
-    own = option(args, kwargs, "timeout")
-    for timeout in (own, group._timeout):
-        if isinstance(timeout, timedelta) and timeout.total_seconds() > 0:
-            return int(timeout.total_seconds() * 1e9)
-    return default_ns
+def _ns(timeout: timedelta | None) -> int:
+    """0 for none: torch says so with a negative one, too."""
+    return int(timeout.total_seconds() * 1e9) if timeout is not None and timeout > _NO_TIME else 0
 
 
 def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
@@ -159,12 +160,16 @@ def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict
     num_references = payloads.num_references(args)
 
     def launch(source: int) -> Callable[[], object]:
-        with _in_plain_words(method, args):
+        try:
             pending = [start(source)]
+        except RuntimeError as error:
+            raise _in_plain_words(error, method, args) from None
 
         def finish() -> None:
-            with _in_plain_words(method, args):
+            try:
                 pending.pop()()
+            except RuntimeError as error:
+                raise _in_plain_words(error, method, args) from None
             payloads.wait_released(args, num_references)
 
         return finish
@@ -173,26 +178,23 @@ def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict
 
 
 def _on_gloo(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
-    real = "barrier" if method == "monitored_barrier" else method
+    gloo: Any = group._gloo
+    call = getattr(gloo, method, None) or getattr(group._inner, method)  # straight to gloo, where it has that
+    if method == "monitored_barrier":
+        call = gloo.barrier
 
     def start(source: int) -> Callable[[], object]:
         if method == "recv_anysource":
-            work = group._inner.recv(args[0], group.ranks.index(source), args[-1])
-        else:
-            work = getattr(group._inner, real)(*args, **kwargs)
-        return work.wait
+            return cast(Callable[[], object], gloo.recv(args[0], group.ranks.index(source), args[-1]).wait)
+        return cast(Callable[[], object], call(*args, **kwargs).wait)
 
     return start
 
 
-@contextmanager
-def _in_plain_words(method: str, args: tuple[Any, ...]) -> Iterator[None]:
-    """Errors of gloo's own, with our sentence where we have one."""
-    try:
-        yield
-    except RuntimeError as error:
-        parts = [part for arg in args for part in tensors(arg)]
-        raise refusals.explained(error, OPERATIONS[method].op, dtype_name(parts)) from None
+def _in_plain_words(error: RuntimeError, method: str, args: tuple[Any, ...]) -> Exception:
+    """An error of gloo's own, with our sentence where we have one."""
+    parts = [part for arg in args for part in tensors(arg)]
+    return refusals.explained(error, OPERATIONS[method].op, dtype_name(parts))
 
 
 def _make(method: str) -> Callable[..., RankWork]:
@@ -241,7 +243,7 @@ def _reinitialise(make: Callable[..., None], store: Store, rank: int, world_size
         if backend is not None and BACKEND not in str(backend):
             raise Unsupported(refusals.ONLY_GLOO.format(call="init_process_group"))
         if num_calls == 1 and isinstance(dist.group.WORLD, RankGroup):
-            dist.group.WORLD._timeout = timeout or dist.group.WORLD._timeout
+            dist.group.WORLD._timeout_ns = _ns(timeout) or dist.group.WORLD._timeout_ns
             return
         again = PrefixStore(f"call {num_calls}", store)  # after destroy_process_group, or torch refuses
         make(BACKEND, store=again, rank=rank, world_size=world_size, timeout=timeout)

@@ -22,7 +22,9 @@ class Link:
     def __init__(self, sock: socket.socket, on_reply: Callable[[wire.Reply], None]) -> None:
         self._sock, self._on_reply = sock, on_reply
         self._frames = wire.FrameBuffer()
-        self._condition = threading.Condition(threading.RLock())
+        self._inbox = memoryview(bytearray(1 << 16))  # kept: memory for every call of recv would be page faults
+        self._lock = threading.RLock()
+        self._condition, self._num_waiting = threading.Condition(self._lock), 0
         self._condition.__dict__["is_ours"] = True  # not a wait of user code: see simulator.rank.threads
         self._reading = False
         self.buffer: list[wire.Record] = []
@@ -32,12 +34,12 @@ class Link:
 
     def note(self, record: wire.Record) -> None:
         """Buffer a record until the next `send`."""
-        with self._condition:
+        with self._lock:
             self._append(record)
 
     def close_stretch(self, thread: str) -> None:
         """The thread's stretch of compute has ended."""
-        with self._condition:
+        with self._lock:
             if stretch := self.stretches.pop(thread, None):
                 self.buffer.append(stretch)
 
@@ -49,7 +51,7 @@ class Link:
 
     def send(self, *records: wire.Record) -> None:
         """Send what is buffered and these records, without waiting for an answer."""
-        with self._condition:
+        with self._lock:
             for record in records:
                 self._append(record)
             frame = wire.frame(self.buffer)
@@ -61,26 +63,29 @@ class Link:
 
     def wait_until(self, is_resolved: Callable[[], bool]) -> None:
         """Read replies until `is_resolved()`; a vanished coordinator ends the process."""
-        with self._condition:
+        with self._lock:
             while not is_resolved():
                 if self._reading:
+                    self._num_waiting += 1
                     self._condition.wait()
+                    self._num_waiting -= 1
                 else:
                     self._read_once()
 
     def _read_once(self) -> None:
         self._reading = True
-        self._condition.release()
+        self._lock.release()
         try:
-            data = self._sock.recv(1 << 16)
+            num_bytes = self._sock.recv_into(self._inbox)
         except OSError:
-            data = b""
+            num_bytes = 0
         finally:
-            self._condition.acquire()
+            self._lock.acquire()
             self._reading = False
-        if not data:
+        if not num_bytes:
             os._exit(ORPHANED)
-        for body in self._frames.feed(data):
+        for body in self._frames.feed(self._inbox[:num_bytes]):
             for reply in wire.decode_replies(body):
                 self._on_reply(reply)
-        self._condition.notify_all()
+        if self._num_waiting:
+            self._condition.notify_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import torch
@@ -64,15 +65,44 @@ def dtype_name(parts: list[torch.Tensor]) -> str:
     return str(parts[0].dtype).removeprefix("torch.") if parts else ""
 
 
-def option(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
-    """An attribute of the options object among the arguments, or None."""
-    return next((getattr(arg, name) for arg in (*args, *kwargs.values()) if hasattr(arg, name)), None)
+class Options(NamedTuple):
+    """What the options object among the arguments says; None for what it does not."""
+
+    reduce_op: Any = None
+    root: int | None = None
+    timeout: timedelta | None = None
 
 
-def reduce_name(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+_NONE = Options()
+#: By type of an argument: (has a reduce op, has a root) for options objects, None for anything else. Asking an object
+#: for an attribute that it lacks costs more than all the rest.
+_has: dict[type, tuple[bool, bool] | None] = {}
+
+
+def options(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Options:
+    """Of one call of a process group's method."""
+    for arg in (*args, *kwargs.values()) if kwargs else args:
+        kind = type(arg)
+        if kind not in _has:
+            _has[kind] = (hasattr(arg, "reduceOp"), hasattr(arg, "rootRank")) if hasattr(arg, "timeout") else None
+        if has := _has[kind]:
+            return Options(arg.reduceOp if has[0] else None, arg.rootRank if has[1] else None, arg.timeout)
+        if kind.__name__ in ("ReduceOp", "RedOpType"):  # some methods take it as it is
+            return Options(arg)
+    return _NONE
+
+
+_reduce_names: dict[Any, str] = {}
+
+
+def reduce_name(reduce_op: Any) -> str:
     """ "SUM", "AVG", ... or "" for operations that reduce nothing."""
-    reduce_op = option(args, kwargs, "reduceOp")
-    return str(getattr(reduce_op, "op", reduce_op)).rpartition(".")[2] if reduce_op is not None else ""
+    if reduce_op is None:
+        return ""
+    kind = getattr(reduce_op, "op", reduce_op)
+    if (name := _reduce_names.get(kind)) is None:
+        name = _reduce_names[kind] = str(kind).rpartition(".")[2]
+    return name
 
 
 def splits(name: str, args: tuple[Any, ...], size: int) -> dict[str, tuple[int, ...]]:
@@ -87,11 +117,10 @@ def _parts(tensor: torch.Tensor, sizes: list[int], size: int) -> tuple[int, ...]
     return tuple(sizes) or (tensor.shape[0] // size,) * size
 
 
-def peer_of(method: str, args: tuple[Any, ...], kwargs: dict[str, Any], ranks: tuple[int, ...]) -> int:
+def peer_of(method: str, args: tuple[Any, ...], root: int | None, ranks: tuple[int, ...]) -> int:
     """Global rank of the other side of a message, or of the root of a collective; -1 for none."""
     if method in ("send", "recv"):
         return ranks[int(args[1])]
-    root = option(args, kwargs, "rootRank")
     return -1 if root is None or method == "recv_anysource" else ranks[root]
 
 

@@ -18,6 +18,8 @@ _LONGEST = 1_000_000  # looks: many seconds; then something else than gloo holds
 
 def aliases(value: Any) -> Any:
     """The same arguments with other tensor objects on the same storages, of which nobody else knows."""
+    if not torch._C._len_torch_dispatch_stack():
+        return _aliases(value)
     with torch._C._DisableTorchDispatch():
         return _aliases(value)
 

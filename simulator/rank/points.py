@@ -42,7 +42,7 @@ class Points:
     def __init__(
         self, ctx: Context, faults: tuple[Fault, ...], *, healing: dict[str, int], ranks_per_node: int
     ) -> None:
-        self._ctx, self._ranks_per_node = ctx, ranks_per_node
+        self._ctx, self._ranks_per_node, self._has_faults = ctx, ranks_per_node, bool(faults)
         self._acting = [fault for fault in faults if fault.kind in _AT_A_POINT]
         self._on_calls = [fault for fault in faults if fault.kind in ("skip_collective", "corrupt")]
         self._links = [fault for fault in faults if fault.kind in ("slow_link", "partition")]
@@ -63,7 +63,7 @@ class Points:
 
     def at_collective(self) -> list[Fault]:
         """The main thread is about to issue a collective; what is returned changes that call."""
-        if self._ctx.thread is not threads.MAIN:
+        if not self._has_faults or self._ctx.thread is not threads.MAIN:
             return []
         self._ctx.check_grace()
         k, self._num_collectives = self._num_collectives, self._num_collectives + 1

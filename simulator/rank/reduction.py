@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import AllgatherOptions
 
-from simulator.rank.operations import option, reduce_name, tensors
+from simulator.rank.operations import options, reduce_name, tensors
 from simulator.rank.work import Launch
 
 #: What is done here is no work of the user's program: dispatch modes, which charge time and memory, do not see it.
@@ -37,7 +37,8 @@ def rank_order(
     inner: Any, size: int, rank: int, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Launch | None:
     """A launcher for the reductions whose order matters; None for everything else."""
-    name = reduce_name(args, kwargs)
+    said = options(args, kwargs)
+    name = reduce_name(said.reduce_op)
     if name not in _STEP or method not in (*_REDUCED, *_SCATTERED, "reduce_scatter"):
         return None
     targets = tensors(args[0])
@@ -57,7 +58,7 @@ def rank_order(
         def add_up(sums: list[torch.Tensor]) -> None:
             if method == "reduce_scatter":
                 targets[0].copy_(sums[rank])
-            elif method == "reduce" and option(args, kwargs, "rootRank") != rank:
+            elif method == "reduce" and said.root != rank:
                 return  # what gloo leaves there is no sum either
             else:
                 for target, total in zip(targets, sums, strict=True):

@@ -13,6 +13,7 @@ from torch._C._distributed_c10d import Reducer, Work
 
 from simulator import wire
 from simulator.rank import context
+from simulator.rank.clock import Ours
 from simulator.rank.failures import failure
 
 #: Starts the real operation; gets the sender's rank in the group (receives from any rank), returns how to finish it.
@@ -41,7 +42,7 @@ class RankWork(Work):
     def launch(self, end_ns: int, source: int) -> None:
         self._source, self._end_ns = source, end_ns
         try:
-            with context.get().ours():
+            with Ours(context.get().thread):
                 self._finish = self._launch(source)
         except Exception as error:  # gloo refuses the arguments: raised where the work is waited for
             self._error = error
@@ -73,7 +74,7 @@ class RankWork(Work):
                 self._future.set_exception(self._error)
             raise type(self._error)(*self._error.args)
         if self._finish is not None and not self.is_done:
-            with ctx.ours():
+            with Ours(ctx.thread):
                 self._finish()
             self._launch = self._finish = None  # type: ignore[assignment]  # let go of the tensors
         self.is_done = True

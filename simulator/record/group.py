@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroupGloo, Store, Work
 from torch.distributed import distributed_c10d
 
-from simulator.rank.operations import OPERATIONS, dtype_name, num_bytes, peer_of, reduce_name, tensors
+from simulator.rank.operations import OPERATIONS, dtype_name, num_bytes, options, peer_of, reduce_name, tensors
 from simulator.rank.sites import call_site
 from simulator.record.log import Log
 
@@ -178,15 +178,15 @@ def _begin(group: RecordedGroup, method: str, args: tuple[Any, ...], kwargs: dic
     spec = OPERATIONS[method]
     is_p2p = spec.op in ("send", "recv")
     parts = tensors(args[spec.shard]) if len(args) > spec.shard else []
-    name = group.describe(_log)
+    name, said = group.describe(_log), options(args, kwargs)
     return Call(
         _log,
         spec.op,
         group=name,
         stream=f"comm:{name}",
         seq=-1 if is_p2p else group.next_seq(),
-        reduce=reduce_name(args, kwargs),
-        peer=peer_of(method, args, kwargs, group.ranks),
+        reduce=reduce_name(said.reduce_op),
+        peer=peer_of(method, args, said.root, group.ranks),
         tag=int(args[-1]) if is_p2p else 0,
         bytes=num_bytes(parts) * (group._size if spec.scale else 1),
         shapes=tuple(tuple(part.shape) for part in parts),
