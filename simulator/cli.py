@@ -131,6 +131,9 @@ TIMELINE = click.option(
     help="Processor seconds that a rank may use between two collectives.",
 )
 @click.option(
+    "--debug-rank", type=int, metavar="RANK", help="This rank may ask you: breakpoint(), pdb and input() work in it."
+)
+@click.option(
     "--twice",
     is_flag=True,
     help="Run again in new processes with another hash seed, and say where the two runs differ.",
@@ -164,6 +167,8 @@ def run(
     from simulator.run import run as simulate
     from simulator.twice import run_again
 
+    if twice and options["debug_rank"] is not None:
+        raise UsageError("--twice and --debug-rank do not go together: what a person types is not the same twice")
     function, options["args"] = _what_to_run(program, arguments)
     result = simulate(function, ranks, **options, replay=_command(program, arguments, ranks, options))
     _tell(result)

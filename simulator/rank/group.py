@@ -178,14 +178,16 @@ def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict
 
 
 def _on_gloo(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
-    gloo: Any = group._gloo
-    call = getattr(gloo, method, None) or getattr(group._inner, method)  # straight to gloo, where it has that
-    if method == "monitored_barrier":
-        call = gloo.barrier
+    name = "barrier" if method == "monitored_barrier" else method
+    on_gloo = getattr(group._gloo, name, None)
+    if any(tensor.layout is not torch.strided for tensor in tensors(args[:1])):
+        on_gloo = None  # torch's dispatcher knows what to do with sparse tensors
 
     def start(source: int) -> Callable[[], object]:
         if method == "recv_anysource":
-            return cast(Callable[[], object], gloo.recv(args[0], group.ranks.index(source), args[-1]).wait)
+            return cast(Callable[[], object], group._inner.recv(args[0], group.ranks.index(source), args[-1]).wait)
+        # Straight to gloo where nobody looks on: dispatch modes want to see torch's operator for it.
+        call = on_gloo if on_gloo and not torch._C._len_torch_dispatch_stack() else getattr(group._inner, name)
         return cast(Callable[[], object], call(*args, **kwargs).wait)
 
     return start

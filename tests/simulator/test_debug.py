@@ -1,6 +1,8 @@
 """`debug_rank`: pdb and input() of one rank at the caller's terminal."""
 
 import builtins
+import subprocess
+import sys
 
 import pytest
 
@@ -78,3 +80,18 @@ def test_other_ranks_are_told_about_it():
 def test_there_is_no_such_rank():
     with pytest.raises(simulator.SimulatorError, match="ranks 0 to 2"):
         simulator.run(asks, 3, debug_rank=3)
+
+
+def test_on_the_command_line(tmp_path):
+    program = tmp_path / "asks.py"
+    lines = (
+        "import torch.distributed as dist",
+        "def main():",
+        "    if dist.get_rank() == 1:",
+        "        print('hello', input('name? '))",
+    )
+    program.write_text("\n".join(lines))
+    command = [sys.executable, "-m", "autograder.cli", "run", f"{program}:main", "-n", "2", "--debug-rank", "1"]
+    answered = subprocess.run(command, input="Ada\n", capture_output=True, text=True, timeout=300)
+    assert answered.returncode == 0, answered.stderr
+    assert "[rank 1] hello Ada" in answered.stdout
