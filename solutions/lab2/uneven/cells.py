@@ -58,6 +58,7 @@ print("gradients by rank and round:", simulator.run(with_join, world_size=2).res
 # | the replicas end with the same bits | 1 |
 # | the gradients travel once a round, with at most 64 bytes more (one round more at the end is fine) | 1 |
 
+
 # %%
 # exercise: lab2/uneven
 def train_epoch(module: torch.nn.Module, batches, step) -> None:
