@@ -78,7 +78,7 @@ def _enter(sealing: Sealing, pipeline: Pipeline, submission: Submission, future:
     problem = submission.problem or seal.reason(sealed)
     notes = tuple(note for note in sealed.result.notes if needs_look(note))
     if before == digest:
-        return Row(student, sealed.result, False, problem, notes, sealed.broken)
+        return Row(student, sealed.result, False, problem, notes, sealed.broken, change)
     try:
         pipeline.autograde(assignment, student)
     except LabError as error:
