@@ -15,8 +15,9 @@ from IPython.display import HTML, display
 from simulator.show.widget.page import script, style
 
 #: Hides the sentence of a widget without its kernel, and says what can be done instead.
-_STATIC = """<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .lockstep-static) .jupyter-widgets:not(:has(*))
-{ display: none; }</style><p class="lockstep-static">
+_STATIC = """<style>
+.jp-OutputArea-child:has(+ .jp-OutputArea-child .lockstep-static) .jp-OutputArea-output:not(:has(*)) { display: none; }
+</style><p class="lockstep-static">
 <em>A static picture. Run the cell to zoom, search and compare.</em></p>"""
 #: A live widget hides the static picture, which follows it.
 _LIVE = """
