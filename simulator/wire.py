@@ -284,9 +284,7 @@ class FrameBuffer:
         self._bytes = bytearray()
 
     def feed(self, data: bytes | memoryview) -> list[bytes]:
-        """The frames completed by `data`. Raises ValueError for a frame over the limit: the other side is broken or
-        hostile.
-        """
+        """The frames completed by `data`. Raises ValueError for one over the limit: the other side is broken."""
         if not self._bytes and len(data) >= HEADER.size and HEADER.unpack_from(data)[0] == len(data) - HEADER.size:
             return [bytes(data[HEADER.size :])]  # nearly always: one frame, whole
         self._bytes += data
