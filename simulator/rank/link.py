@@ -44,6 +44,9 @@ class Link:
                 self.buffer.append(stretch)
 
     def _append(self, record: wire.Record) -> None:
+        if isinstance(record, wire.Idle | wire.Busy):  # whether a thread had to wait for another depends on the machine
+            self.buffer.append(record)
+            return
         thread = "0" if isinstance(record, wire.Leave) else getattr(record, "thread", None)
         if stretch := self.stretches.pop(thread, None):
             self.buffer.append(stretch)

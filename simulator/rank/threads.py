@@ -66,9 +66,18 @@ def idle(thread: RankThread) -> None:
     context.get().link.send(wire.Idle(thread.name, thread.now_ns))
 
 
+def _catch_up(thread: RankThread, now_ns: int) -> None:
+    """Its clock as after a wait until then. Where it jumps, a stretch of compute ends, whether or not the thread really
+    had to wait: that depends on the machine.
+    """
+    if now_ns > thread.now_ns:
+        context.get().link.close_stretch(thread.name)
+    thread.advance(now_ns)
+
+
 def wake(thread: RankThread, now_ns: int) -> None:
     """Called by the waker, before it can block."""
-    thread.advance(now_ns)
+    _catch_up(thread, now_ns)
     if thread.is_idle:
         thread.is_idle = False
         context.get().link.note(wire.Busy(thread.name, thread.now_ns))
@@ -87,6 +96,7 @@ def _patch_thread() -> None:
 
     def patched_start(self: threading.Thread) -> None:
         parent = registered()
+        self._started._cond.__dict__["is_ours"] = True  # type: ignore[attr-defined]  # not a wait of user code either
         if parent is not None and not _is_service(sys._getframe(1).f_globals.get("__name__", "")):
             child = parent.fork()
             begin(child)
@@ -105,7 +115,7 @@ def _patch_thread() -> None:
                 wake(me, child.now_ns)
         join(self, timeout)
         if child.has_ended:
-            me.advance(child.now_ns)
+            _catch_up(me, child.now_ns)
 
     threading.Thread.start = patched_start  # type: ignore[method-assign]
     threading.Thread.join = patched_join  # type: ignore[method-assign]
@@ -181,7 +191,7 @@ def _patch_futures() -> None:
                 return method(self, timeout)
             finally:
                 if thread := registered():
-                    thread.advance(self.__dict__.get("_resolved_ns", 0))
+                    _catch_up(thread, self.__dict__.get("_resolved_ns", 0))
 
         return read
 

@@ -298,14 +298,15 @@ def hangs_in_a_helper_thread() -> None:
 
 def saves_asynchronously(folder: str) -> float:
     """DCP's async_save beside training, then a load of what it wrote. The path that travels in DCP's object collectives
-    is a relative one: their size, and so the digest, does not depend on the folder.
+    is a relative one: their size, and so the digest, does not depend on the folder. The saving thread has a group, as
+    it needs with any backend: in one group with training, the machine decides which of the two calls first.
     """
     from torch.distributed import checkpoint
 
     os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
     state = {"weight": torch.full((4,), 1.0 + dist.get_rank())}
-    future = checkpoint.async_save(state, checkpoint_id="checkpoint")
+    future = checkpoint.async_save(state, checkpoint_id="checkpoint", process_group=dist.new_group())
     train(3)
     future.result()
     dist.barrier()

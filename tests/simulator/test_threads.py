@@ -1,5 +1,8 @@
 """Helper threads of a rank: own clocks, one digest, hangs that are found."""
 
+import select
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import simulator
@@ -49,3 +52,24 @@ def test_asynchronous_checkpoints(tmp_path):
     ]
     assert all(run.ok for run in runs), runs[0].outcome
     assert len({run.trace.digest for run in runs}) == 1
+
+
+@pytest.mark.parametrize("task_s", [0.0, 2e-3])
+def test_whether_a_thread_really_had_to_wait_does_not_show(task_s):
+    traces = [simulator.run(_waits_for_a_task, 1, args=(task_s, is_late), echo=False).trace for is_late in (0, 1)]
+    assert traces[0].digest == traces[1].digest, traces[0].diff(traces[1])
+
+
+def _waits_for_a_task(task_s: float, is_late: int) -> None:
+    """The main thread asks for a result that is not there yet, or (late) has been there for a while in real time."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(_task, task_s, 0.0 if is_late else 0.3)
+        simulator.compute(1e-3)
+        select.select([], [], [], 0.3 if is_late else 0.0)  # sleeps in real time
+        future.result()
+        simulator.compute(1e-3)
+
+
+def _task(task_s: float, real_s: float) -> None:
+    select.select([], [], [], real_s)
+    simulator.compute(task_s)
