@@ -19,11 +19,11 @@ A *mutant* is a wrong solution: the check must reject it with the finding in its
 row must open. A *variant* is a right solution that looks different: it must get full points, on visible and on hidden
 cases.
 
-*Rests on*: **witnessed** properties are judged from the trace, which the trusted side writes: order, partners, bytes,
-virtual times, exits. **Reported** values come from the rank's own process, which the student's code shares; they are
-compared on the trusted side, as bytes and plain numbers. A program that forges what its rank reports can only make its
-values look right; what it communicates stays witnessed. **Both**: a reported value is believed only where the trace
-shows that the rank could know it. Of a function that runs without ranks everything is reported.
+*Rests on*: **witnessed** properties are judged from the trace, which the trusted side writes: order, partners, exits,
+virtual times, and the sizes that were announced. **Reported** values come from the rank's own process, which the
+student's code shares; they are compared on the trusted side, as bytes and plain numbers. **Both**: a reported value is
+believed only where the trace shows that the rank could know it. Of a function that runs without ranks everything is
+reported. What somebody who sets out to lie can still forge: docs/instructors.md, "Which points rest on what".
 """
 
 
