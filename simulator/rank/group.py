@@ -167,7 +167,8 @@ def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict
 
         def finish() -> None:
             try:
-                pending.pop()()
+                with payloads.unseen():
+                    pending.pop()()
             except RuntimeError as error:
                 raise _in_plain_words(error, method, args) from None
             payloads.wait_released(args, num_references)

@@ -7,20 +7,26 @@ machine, and virtual memory would with it.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import sys
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
+_SEEN_BY_NOBODY = contextlib.nullcontext()  # entering it again and again is cheap
 _LONGEST = 1_000_000  # looks: many seconds; then something else than gloo holds the alias, which harms nobody
+
+
+def unseen() -> AbstractContextManager[Any]:
+    """In here dispatch modes see no operator: what is done inside a collective is no work of the program."""
+    return torch._C._DisableTorchDispatch() if torch._C._len_torch_dispatch_stack() else _SEEN_BY_NOBODY
 
 
 def aliases(value: Any) -> Any:
     """The same arguments with other tensor objects on the same storages, of which nobody else knows."""
-    if not torch._C._len_torch_dispatch_stack():
-        return _aliases(value)
-    with torch._C._DisableTorchDispatch():
+    with unseen():
         return _aliases(value)
 
 

@@ -58,7 +58,7 @@ def test_a_rank_that_speaks_no_protocol_is_gone_and_the_others_go_on(nonsense):
 
 def test_a_rank_that_sleeps_for_ever_makes_no_progress(monkeypatch):
     monkeypatch.setattr(host, "_STALL_S", 0.2)
-    monkeypatch.setattr(host, "_TICK_S", 0.05)
+    monkeypatch.setattr(host, "_TICK_MS", 50)
     monkeypatch.setattr(host, "_cpu_seconds", lambda pid: 0.0)
     told = threading.Event()
 
