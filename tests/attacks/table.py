@@ -228,8 +228,7 @@ MESSAGES = (
         wire.Op = lie
         """,
         base="hub",
-        finds=(),
-        gains=("hub", "bytes"),
+        finds=("value",),  # who announces that little cannot know the sum
     ),
     Attack(
         "script in an error",
