@@ -144,7 +144,7 @@ def _cells(path: Path, lab: Lab) -> Extracted:
         return extract.exercise_cells(extract.read(path), lab)
     except NotebookFileError as error:
         name = f"labs/{lab.id}/{lab.id}.ipynb"
-        fresh = f"For a fresh copy, move this file away and run `git checkout -- {name}` in the course folder."
+        fresh = f"For a fresh copy, move it away and take {name} from the course's archive again."
         said = str(error) if str(path.absolute()) in str(error) else f"{path.absolute()}: {error}"
         raise NotebookFileError(f"{said}. {fresh}") from None
 

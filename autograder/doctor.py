@@ -136,7 +136,7 @@ def _sandbox() -> Line:
     if attempt.returncode != 0:
         why = (attempt.stderr.strip().splitlines() or ["no message"])[-1]
         return Line("note", "sandbox", f"bubblewrap is installed but cannot start here: {why}")
-    return Line("ok", "sandbox", "bubblewrap works (nothing uses it yet)")
+    return Line("ok", "sandbox", "bubblewrap works: submissions are graded in it")
 
 
 def _sum_of_ranks() -> float:

@@ -99,8 +99,11 @@ def _grade(submissions: Path | None, course_dir: Path, options: _Options) -> boo
 
     if options.only and (options.new_seed or options.cases):
         raise BridgeError("--new-seed and --cases change the hidden cases of everybody: leave out --only.")
+    if submissions and not submissions.exists():
+        raise BridgeError(f"{submissions} does not exist: name a folder of notebooks or a zip archive.")
     bubblewrap.require(options.isolation)
-    folder = CourseFolder.at(course_dir, options.seed_file)
+    submissions = submissions and submissions.resolve()  # nbgrader's applications change the working folder
+    folder = CourseFolder.at(course_dir.resolve(), options.seed_file)
     lab = _lab(options.assignment, folder, submissions)
     if folder.exists:
         folder.check_writable()

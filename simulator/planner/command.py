@@ -22,8 +22,8 @@ from simulator.planner.planning import plan as make_plan
 from simulator.planner.predict import Prediction
 
 BAND = (
-    f"Predicted, not measured. On published runs the step time is off by {100 * MEAN_ERROR:.0f} % on average, "
-    f"{100 * WORST_ERROR:.0f} % at worst (docs/planner.md)."
+    f"Predicted, not measured. On 36 published runs the step time is off by {100 * MEAN_ERROR:.0f} % on average, "
+    f"{100 * WORST_ERROR:.0f} % at worst; on others it can be more (docs/planner.md)."
 )
 
 

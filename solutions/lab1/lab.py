@@ -212,7 +212,7 @@ granted = simulator.plan("7b", gpus=8, batch=32).best
 print(granted.layout.name, f"{granted.step_s:.2f} s a step, {granted.memory.total / 2**30:.1f} GiB")
 
 # %%
-predict("lab1/alarm-step-seconds", None, "s")  # latency: 13 % above the prediction, its worst known error, is an alarm
+predict("lab1/alarm-step-seconds", None, "s")  # latency: 13 % above, the worst error on the fitted runs, is an alarm
 
 # %%
 reveal("lab1/alarm-step-seconds", round(1.13 * granted.step_s, 2))

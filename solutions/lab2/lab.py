@@ -65,7 +65,7 @@ predict("lab2/needed-speedup", None, "times one GPU")  # 40 million samples in f
 reveal("lab2/needed-speedup", round(40e6 / (4 * 3600) / 1400, 1))
 
 # %% [markdown]
-# Two GPUs would almost do, if they scaled perfectly. So eight that work have a good reserve, and eight that are slower
+# Two GPUs would just do, if they scaled perfectly. So eight that work have a good reserve, and eight that are slower
 # than one are a bug.
 #
 # ## Why is correct code wrong at three ranks?
@@ -94,7 +94,7 @@ reveal("lab2/bits-at-two", differences[2])
 # %% [markdown]
 # Two numbers have one sum; three have several, because float addition depends on the order, and the ring adds each
 # chunk in another order. Which chunk an element lies in depends on the bucket. Nothing is wrong here, but remember:
-# **a test on two ranks cannot see it**. Every check of this lab uses 3 or 4.
+# **a test on two ranks cannot see it**. Every check with ranks uses 3 or 4.
 
 # %%
 # include: sampler

@@ -125,10 +125,10 @@ CHECK = Check(
     needs_ranks=False,
     batched=True,
     properties=(
-        Property("latency", "The time of the training is another", wrong("minutes"), "reported"),
-        Property("cost", "The cost of the training is another", wrong("dollars"), "reported"),
-        Property("capacity", "The capacity of the window is another", wrong("capacity_samples"), "reported"),
-        Property("fallback", "The fallback is another", wrong("latest_start_minutes", "falls_back"), "reported"),
+        Property("latency", "The time of the training is wrong", wrong("minutes"), "reported"),
+        Property("cost", "The cost of the training is wrong", wrong("dollars"), "reported"),
+        Property("capacity", "The capacity of the window is wrong", wrong("capacity_samples"), "reported"),
+        Property("fallback", "The fallback is wrong", wrong("latest_start_minutes", "falls_back"), "reported"),
         Property("alarm", "The alarm is set at another rate", wrong("alarm_samples_per_s"), "reported"),
     ),
 )

@@ -32,8 +32,8 @@
 #
 # ```
 # 1F1B, 3 stages, 4 micro-batches (a backward takes twice as long as a forward)
-# stage 0  F0 F1 F2          B0 B0 F3 B1 B1 ...      warm-up of 2 forwards, then one forward, one backward in turn
-# stage 1     F0 F1    B0 B0 F2 B1 B1 ...            warm-up of 1
+# stage 0  F0 F1 F2             B0 B0 F3 B1 B1 ...   warm-up of 2 forwards, then one forward, one backward in turn
+# stage 1     F0 F1       B0 B0 F2 B1 B1 ...         warm-up of 1
 # stage 2        F0 B0 B0 F1 B1 B1 ...               no warm-up
 # ```
 

@@ -11,7 +11,7 @@
 # | `one-bucket` | all gradients in one bucket: it is complete only when backward is over | 25 MB a bucket |
 # | `no-overlap` | several buckets, but all issued after backward | issue them in backward |
 # | `slow-link` | the ranks found the network card instead of NVLink: few GB/s | NVLink |
-# | `slow-loader` | the GPU waits for its next batch | 16 workers |
+# | `slow-loader` | the GPU waits for its batch, though the loader works ahead: it sets the pace | 16 workers |
 #
 # Guessing is expensive: a repair is a change to a production job, and one that does not help costs a night. Some of
 # these jobs are set up badly in one way and *wait* for something else; and when the first cause is repaired, a second

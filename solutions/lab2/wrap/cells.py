@@ -42,7 +42,7 @@
 # | parameters after construction are those of rank 0 | 2 |
 # | buffers, too, also those of whole numbers | 1 |
 # | after backward every gradient is the mean over ranks, with the same bits everywhere | 3 |
-# | in a step the collectives carry as many bytes as the gradients have (a few more for notes are fine) | 1 |
+# | in a step the collectives carry as many bytes as the gradients have (a few more, to agree, are fine) | 1 |
 # | tied: right, and carried once | 1 |
 # | frozen | 1 |
 # | unused on some ranks or all, and empty | 1 |
