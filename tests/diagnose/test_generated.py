@@ -30,7 +30,7 @@ def test_every_injected_defect_is_found(batch: int) -> None:
         assert result != MISSED, f"{case.kind} {set(case.ranks)}\n{found}\n{case.program.listing()}"
         scores[result] += 1
         scores["unexplained without a rank"] += _from_other_recordings(run.trace, found)
-    assert scores["unexplained without a rank"] <= 1, scores
+    assert scores["unexplained without a rank"] <= 2, scores  # a few of a thousand: docs/performance.md
     assert scores[TIE] <= 3, scores
     assert scores[EXACT] >= len(INJECTIONS) - 4, scores
 
