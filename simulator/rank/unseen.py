@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import library
 from torch.distributed.tensor import DTensor
 from torch.utils import _python_dispatch
 
@@ -26,10 +27,10 @@ VIEWS = (
 
 def hide_views(is_ours: Callable[[object], bool]) -> None:
     """Hides them from dispatch modes until somebody else needs them; `is_ours(mode)`: a mode that does not."""
-    library = torch.library.Library("aten", "IMPL", "Python")  # type: ignore[no-untyped-call]
+    falling = library.Library("aten", "IMPL", "Python")  # type: ignore[no-untyped-call]
     for name in VIEWS:
-        library.impl(name, torch.library.fallthrough_kernel)  # type: ignore[no-untyped-call]
-    undo: list[Callable[[], None]] = [library._destroy]
+        falling.impl(name, library.fallthrough_kernel)  # type: ignore[no-untyped-call]
+    undo: list[Callable[[], None]] = [falling._destroy]
 
     def watch(owner: Any, name: str, needs_views: Callable[..., bool], wrap: Callable[[Any], Any]) -> None:
         original = getattr(owner, name)
