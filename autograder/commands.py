@@ -32,7 +32,7 @@ def check(name: str, notebook: Path | None, case: str | None, fresh: bool, seed:
     """Check the exercise or lab NAME (lab2/ring-all-reduce, lab2) of your saved notebook. Exits with 0 if all pass."""
     from autograder.grading import JobHost
 
-    root = course_file.find_root()
+    root = _root()
     course = course_file.load(root)
     lab = course.lab(name.split("/")[0]) if name in {lab.id for lab in course.labs()} else None
     exercises = list(lab.exercises) if lab else [course.exercise(name)]
@@ -51,6 +51,14 @@ def check(name: str, notebook: Path | None, case: str | None, fresh: bool, seed:
     if "/" not in name and not as_json:
         click.echo("\n" + _summary(lab, results))
     sys.exit(0 if all(result.passed for result in results) else 1)
+
+
+def _root() -> Path:
+    """The course folder; said where it is not the one we stand in, because notebooks and progress are then read there."""
+    root = course_file.find_root()
+    if not Path.cwd().resolve().is_relative_to(root):
+        click.echo(f"This folder is not in a course; the one in {root} is used.", err=True)
+    return root
 
 
 def _params(case: str | None, fresh: bool, seed: str | None) -> Params:
@@ -103,7 +111,7 @@ def hint(exercise: str, accept_cost: bool) -> None:
     """Show the next hint for what the last check of EXERCISE found."""
     from autograder.notebook import open_hint
 
-    opened = open_hint(course_file.find_root(), exercise, time.time(), accept_cost)
+    opened = open_hint(_root(), exercise, time.time(), accept_cost)
     more = f" To open it: lockstep hint {exercise} --accept-cost" if opened.asks else ""
     click.echo(opened.text + more)
 
@@ -111,7 +119,7 @@ def hint(exercise: str, accept_cost: bool) -> None:
 @click.command()
 def status() -> None:
     """Show what is done and what is next."""
-    root = course_file.find_root()
+    root = _root()
     course = course_file.load(root)
     known = progress.load(root)
     for stage in course.stages:

@@ -10,7 +10,7 @@ is freed; neither is added here: compare with `torch.cuda.memory_allocated`, not
 
 **When a storage dies.** Reference counts are exact. Storages in reference cycles die when Python's cycle collector
 runs: `simulator.memory.cycles` makes that a fixed point of the program. A storage that a thread of gloo's still holds
-dies a little later, by the real clock: `simulator.memory.release` waits for it.
+dies a little later, by the real clock: `simulator.rank.payloads` waits for it.
 
 Not seen: memory that is no tensor storage (Python objects, workspaces inside a kernel), and operators on DTensors as
 such, whose local operators are seen instead.

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from simulator.flops import count_flops
 from simulator.rank.operations import dtype_name
+from simulator.rank.payloads import unseen
 
 if TYPE_CHECKING:
     from simulator.cluster import Gpu
@@ -52,7 +53,7 @@ def optimizers_as_on_a_gpu() -> None:
     for module in modules:
         devices = module._get_foreach_kernels_supported_devices
         module._get_foreach_kernels_supported_devices = lambda devices=devices: [*devices(), "cpu"]
-    read, unseen = optimizer._get_value, torch._C._DisableTorchDispatch
+    read = optimizer._get_value
 
     def read_on_cpu(value: Any) -> Any:
         with unseen():

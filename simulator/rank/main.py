@@ -106,7 +106,7 @@ def _initialise(start: Start, ctx: context.Context) -> Any:
     from torch._C._distributed_c10d import set_debug_level_from_env
     from torch.optim import optimizer
 
-    from simulator.rank import charge, clocks, group, phases, store, streams, threads, unseen, work
+    from simulator.rank import charge, clocks, group, phases, store, streams, threads, views, work
 
     faulthandler.enable(file=os.fdopen(os.dup(2), "w"))
     hidden = tuple(
@@ -130,7 +130,7 @@ def _initialise(start: Start, ctx: context.Context) -> Any:
         _follow_memory(ctx, start.memory_bytes)
     if start.gpu is not None or ctx.ledger is not None:
         charge.optimizers_as_on_a_gpu()
-        unseen.hide_views(lambda mode: isinstance(mode, charge.Charging))
+        views.hide_views(lambda mode: isinstance(mode, charge.Charging))
         gpu = NO_GPU if start.gpu is None else msgspec.convert(start.gpu, Gpu)
         ctx.charging = functools.partial(charge.Charging, ctx, gpu)
     if start.clocks == "virtual":

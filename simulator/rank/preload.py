@@ -15,7 +15,7 @@ import simulator.rank.clocks
 import simulator.rank.group
 import simulator.rank.main
 import simulator.rank.store
-import simulator.rank.unseen
+import simulator.rank.views
 import simulator.rank.work  # noqa: F401
 
 LATER = (

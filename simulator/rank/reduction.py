@@ -14,10 +14,8 @@ import torch
 from torch._C._distributed_c10d import AllgatherOptions
 
 from simulator.rank.operations import options, reduce_name, tensors
+from simulator.rank.payloads import unseen
 from simulator.rank.work import Launch
-
-#: What is done here is no work of the user's program: dispatch modes, which charge time and memory, do not see it.
-_unseen = torch._C._DisableTorchDispatch
 
 _STEP: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "SUM": torch.add,
@@ -47,11 +45,11 @@ def rank_order(
         return None
 
     def launch(source: int) -> Callable[[], None]:
-        with _unseen():
+        with unseen():
             gathered = [_gather(inner, size, tensor) for tensor in inputs]
 
         def finish() -> None:
-            with _unseen():
+            with unseen():
                 add_up([_fold(name, work_and_parts) for work_and_parts in gathered])
             gathered.clear()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -60,7 +61,8 @@ def test_a_check_past_its_deadline_is_stopped_with_all_it_started(hasty: Path, t
     with JobHost() as host:
         result = check_exercise(source, EXERCISE, host=host, root=hasty)
         assert [f.key for f in result.findings] == ["deadline"]
-        assert "(2 ranks: case 7 of 38)" in result.findings[0].text
+        # How far it came in its three seconds is the machine's; that it says how far is ours.
+        assert re.search(r"\([23] ranks: case \d+ of 38\)", result.findings[0].text)
         assert (result.points, [p.note for p in result.parts]) == (0.0, ["stopped at the deadline"] * 2)
         strays = stray_pids(tmp_path / "pid")
         assert strays

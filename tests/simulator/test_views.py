@@ -9,7 +9,7 @@ import torch
 
 import simulator
 from simulator.rank.charge import VIEW, _kind
-from simulator.rank.unseen import VIEWS
+from simulator.rank.views import VIEWS
 
 
 def test_what_is_hidden_would_cost_nothing() -> None:

@@ -56,7 +56,7 @@ for e in run_job(model, job).of_rank(0):
 # | | points |
 # |---|---|
 # | every cause that you name is one: its repair gains at least 5 % | 6 |
-# | the repaired jobs beat the target in course.yaml | 4 |
+# | the repaired jobs beat the target: 4.5 times one GPU | 4 |
 
 
 # %%
