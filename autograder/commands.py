@@ -54,7 +54,7 @@ def check(name: str, notebook: Path | None, case: str | None, fresh: bool, seed:
 
 
 def _root() -> Path:
-    """The course folder; said where it is not the one we stand in, because notebooks and progress are then read there."""
+    """The course folder; said where it is not the one we stand in: notebooks and progress are read there."""
     root = course_file.find_root()
     if not Path.cwd().resolve().is_relative_to(root):
         click.echo(f"This folder is not in a course; the one in {root} is used.", err=True)
