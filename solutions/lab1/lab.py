@@ -246,6 +246,9 @@ reveal("lab1/fallback-step-seconds", round(fallback.step_s, 2))
 # %%
 # include: pipeline
 
+# %%
+# include: tensor-attention
+
 # %% [markdown]
 # ## What you can now defend
 #
