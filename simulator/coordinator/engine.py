@@ -38,6 +38,7 @@ class Engine:
         self.prints = PrintQueue(self.ranks)
         self._detection_ns = to_ns(cluster.failure_detection_s)
         self.stops = Stops(self.ranks, self.outbox, self._detection_ns, agent)
+        self._anybody_dies = False  # a rank has left, or will when its grace is over
         self._doomed: list[Meeting] = []
         self._cut: list[Meeting] = []
         self._store_waits: list[ThreadState] = []
@@ -50,9 +51,8 @@ class Engine:
         """
         state = self.ranks[rank]
         state.num_words += 1
-        for record in records:
-            if isinstance(record, wire.Leave):
-                self._leave(state, record)
+        if records and type(last := records[-1]) is wire.Leave:
+            self._leave(state, last)
         for record in records:
             self._record(state, record)
 
@@ -64,6 +64,8 @@ class Engine:
         match record:
             case wire.Op():
                 self._announce(state, record)
+            case wire.Block() | wire.Poll():
+                self._block(state, record)
             case wire.Note():
                 thread = known_thread(state, record.thread)
                 thread.advance(record.end_ns)
@@ -73,13 +75,11 @@ class Engine:
                 known_thread(state, record.thread).advance(record.now_ns)
                 self.prints.add(state.rank, record)
             case wire.Doom():
-                state.dies_ns = record.at_ns
+                state.dies_ns, self._anybody_dies = record.at_ns, True
                 self._doom_granted(state)
             case wire.Waited():
                 known_thread(state, record.thread).advance(record.now_ns)
                 known_op(state, record.work).begin_wait(record.now_ns, record.aside)
-            case wire.Block() | wire.Poll():
-                self._block(state, record)
             case wire.StoreSet():
                 self.store.set(record.key, record.value)
             case wire.Sleep():
@@ -118,7 +118,8 @@ class Engine:
             self._cut.append(meeting)
         else:
             self.matching.grant(meeting)
-            self._doom(meeting)
+            if self._anybody_dies:
+                self._doom(meeting)
 
     def _doom(self, meeting: Meeting) -> None:
         """Take back the times of a meeting whose end a member did not live to see: it ends as a loss."""
@@ -140,7 +141,7 @@ class Engine:
 
     def _leave(self, state: RankState, leave: wire.Leave) -> None:
         state.main.advance(leave.now_ns)
-        state.leave = leave
+        state.leave, self._anybody_dies = leave, True
         self._doom_granted(state)
 
     def _doom_granted(self, state: RankState) -> None:
@@ -152,7 +153,7 @@ class Engine:
     def settle(self) -> None:
         """Release and decide until a rank can run, or all have left."""
         self._serve_ready()
-        while not any(rank.status == RUNNING for rank in self.ranks):
+        while RUNNING not in [rank.status for rank in self.ranks]:
             decision = min(self._decisions(), key=lambda d: d[:3], default=None)
             if decision is None:
                 break
@@ -222,18 +223,18 @@ class Engine:
                 self._answer_store(thread, thread.waiting)
         self._store_waits = [t for t in self._store_waits if isinstance(t.waiting, wire.StoreCall)]
         for meeting in list(self.matching.granted):
-            if all(self._is_past(op) for op in meeting.ops.values()):
+            if all(map(self._is_past, meeting.ops.values())):
                 self._release(meeting)
 
     def _is_past(self, op: OpState) -> bool:
         """Its rank is in its message loop, and neither its thread nor the main thread (whose death would undo it) can
         still do something before the operation ends.
         """
-        rank = self.ranks[op.rank]
-        if rank.status != BLOCKED:
-            return rank.status == LEFT
-        is_over = op.is_waited_for or op.thread.clock_ns >= op.end_ns
-        return is_over and (op.thread.is_main or rank.main.clock_ns >= op.end_ns)
+        rank, thread = self.ranks[op.rank], op.thread
+        if (status := rank.status) != BLOCKED:
+            return status == LEFT
+        is_over = op.is_waited_for or thread.clock_ns >= op.end_ns
+        return is_over and (thread is rank.main or rank.main.clock_ns >= op.end_ns)
 
     def _late_releases(self) -> Iterator[Decision]:
         """Granted work whose members are blocked elsewhere: once nobody runs, nothing earlier can come any more."""
@@ -252,9 +253,9 @@ class Engine:
 
     def _release(self, meeting: Meeting) -> None:
         self.matching.granted.remove(meeting)
-        for op in meeting.ops.values():
+        for rank, op in meeting.ops.items():
             op.status = "released"
-            self.outbox[op.rank].append(wire.Go(op.op.work, op.end_ns, meeting.members[0] if op.is_p2p else -1))
+            self.outbox[rank].append(wire.Go(op.op.work, op.end_ns, meeting.members[0] if op.is_p2p else -1))
             if op.thread.waiting is op:
                 op.thread.resume()
 

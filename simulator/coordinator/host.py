@@ -113,10 +113,9 @@ class _Host:
                 raise ProtocolError(f"rank {rank} sent more than {self.job.limit_bytes} bytes")
             for body in self.buffers[rank].feed(self.inbox[:num_bytes]):
                 records = wire.decode_records(body)
-                asks = [record for record in records if type(record) is wire.Ask]
-                self.engine.receive(rank, [r for r in records if r not in asks] if asks else records)
-                if asks:
-                    self._ask(rank, asks[0])
+                self.engine.receive(rank, records)
+                if records and type(records[-1]) is wire.Ask:  # it waits for the answer: nothing can follow
+                    self._ask(rank, records[-1])
         except BlockingIOError:
             return
         except (OSError, ValueError, msgspec.DecodeError, ProtocolError):
@@ -151,11 +150,24 @@ class _Host:
     def _flush(self) -> None:
         for rank, replies in enumerate(self.engine.outbox):
             if replies:
-                self.unsent[rank] += wire.frame(replies)
+                self._post(rank, wire.frame(replies))
                 replies.clear()
-                self._send(rank)
         if lines := self.engine.prints.ready():
             self._tell(protocol.Lines(tuple(lines)))
+
+    def _post(self, rank: int, frame: bytes) -> None:
+        """Send a new frame; what the socket does not take now waits."""
+        if not self.unsent[rank]:
+            try:
+                frame = frame[self.sockets[rank].send(frame) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return  # the reader will see that it is gone
+            if not frame:
+                return  # nearly always
+        self.unsent[rank] += frame
+        self._send(rank)
 
     def _send(self, rank: int) -> None:
         pending, sock = self.unsent[rank], self.sockets[rank]

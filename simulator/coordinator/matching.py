@@ -52,7 +52,7 @@ class Meeting:
     def is_cut(self) -> bool:
         """No member will live to see it: a partition lasts longer than the first of them waits."""
         heals_ns = self.heals_ns
-        return heals_ns < 0 or heals_ns > min(op.deadline_ns for op in self.ops.values())
+        return heals_ns != 0 and (heals_ns < 0 or heals_ns > min(op.deadline_ns for op in self.ops.values()))
 
     def disagreement(self) -> Counter[tuple[object, ...]]:
         """How many ranks announced each signature (one entry: they agree)."""
@@ -65,10 +65,9 @@ class Meeting:
         always.
         """
         ops = [op.op for op in self.ops.values()]
-        signature = (ops[0].op, ops[0].reduce, ops[0].dtype, ops[0].peer, ops[0].shapes)
         if ops[0].sent:
             return len(self.disagreement()) == 1 and not self.misfits()
-        if all((o.op, o.reduce, o.dtype, o.peer, o.shapes) == signature for o in ops):
+        if len({(o.op, o.reduce, o.dtype, o.peer, o.shapes) for o in ops}) == 1:
             return True
         return len(self.disagreement()) == 1
 

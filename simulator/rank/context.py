@@ -6,7 +6,6 @@ import contextlib
 import random
 import signal
 import socket
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -39,7 +38,6 @@ class Context:
         *,
         timeout_ns: int,
         reduction: str,
-        cpu_limit_s: float,
         healing: dict[str, int],
         ranks_per_node: int,
         jitter: float = 0.0,
@@ -53,10 +51,10 @@ class Context:
         self.dies_ns = -1  # when the grace of a preemption is over
         self.works: dict[int, RankWork] = {}
         self.futures: dict[int, RankWork] = {}
+        self.num_points = 0  # coordination points of the main thread so far: its budget of processor time starts again
         self._asking: dict[str, RankThread] = {}
         self._last_work = 0
         self._bye = False
-        self._cpu_limit_s = cpu_limit_s
         self._slow_told: set[Fault] = set()
         self._order: wire.Die | None = None
         self._was_stopped = False
@@ -86,10 +84,10 @@ class Context:
 
     def block(self, work: RankWork) -> None:
         """Wait until `work` may run or has failed."""
-        me = self.thread
+        me = threads.current()
         self.link.send(wire.Block(me.name, work.number, me.now_ns, me.is_aside))
         self._wait(lambda: work.is_decided)
-        self.rearm()
+        self.num_points += me is threads.MAIN
 
     def _wait(self, is_resolved: Callable[[], bool]) -> None:
         """Read replies until then, or until the coordinator ends this rank while its main thread waits."""
@@ -138,7 +136,7 @@ class Context:
         self._asking.pop(me.name, None)
         if answer is not None:
             me.advance(answer.now_ns)
-        self.rearm()
+        self.num_points += me is threads.MAIN
         return answer
 
     def leave(self, leave: wire.Leave) -> None:
@@ -272,12 +270,6 @@ class Context:
             if callable(signal.getsignal(signal.SIGTERM)):
                 signal.raise_signal(signal.SIGTERM)
         self.points.end(order.why)
-
-    # ---- processor time ----
-    def rearm(self) -> None:
-        """A coordination point was reached: the budget of processor time starts again."""
-        if threading.current_thread() is threading.main_thread():
-            signal.setitimer(signal.ITIMER_PROF, self._cpu_limit_s)
 
 
 current: Context | None = None

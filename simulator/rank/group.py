@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import BarrierOptions, PrefixStore, ProcessGroup
 from torch.distributed import distributed_c10d
 
 from simulator import wire
-from simulator.rank import context, corruption, payloads, refusals
+from simulator.rank import context, corruption, payloads, refusals, threads
 from simulator.rank.failures import Unsupported
 from simulator.rank.operations import (
     OPERATIONS,
@@ -98,16 +98,16 @@ class RankGroup(dist.ProcessGroup):
 def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RankWork:
     """Announce an operation; nothing is launched yet."""
     ctx, spec = context.get(), OPERATIONS[method]
-    thread = ctx.thread
+    thread = threads.current()
     is_p2p = spec.op in ("send", "recv")
     result = outputs(method, args)
-    faults = [] if is_p2p else ctx.points.at_collective()
+    faults = ctx.points.at_collective() if ctx.faults and not is_p2p else []
     if skips := [fault for fault in faults if fault.kind == "skip_collective"]:
         ctx.note("skip_collective", ctx.now_ns, str(skips[0]))
         return SkippedWork(result)
-    key, ranks = group.describe(), group.ranks
+    key, ranks = group._key or group.describe(), group.ranks
     parts = tensors(args[spec.shard]) if len(args) > spec.shard else []
-    launch = _launcher(group, method, args, kwargs)
+    launch = _launcher(group, method, args, kwargs, parts)
     for fault in faults:
         if targets := corruption.touched(fault, method, args, kwargs, group.rank()):
             launch = corruption.corrupted(launch, fault, targets, result)
@@ -115,7 +115,6 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
     ctx.works[work.number] = work
     said = options(args, kwargs)
     peer = peer_of(method, args, said.root, ranks)
-    slow, cut, heals_ns = ctx.points.on_the_wire((ctx.rank, peer) if is_p2p else ranks)
     op = wire.Op(
         thread=thread.name,
         number=thread.next_number(),
@@ -135,11 +134,11 @@ def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[st
         step=thread.step,
         phase=ctx.phase,
         site=call_site(),
-        slow=slow,
-        cut=cut,
-        heals_ns=heals_ns,
-        **splits(method, args, group._size),
     )
+    if ctx.faults:
+        op.slow, op.cut, op.heals_ns = ctx.points.on_the_wire((ctx.rank, peer) if is_p2p else ranks)
+    if spec.op == "all_to_all_single":
+        op.sent, op.expected = splits(args, group._size)
     ctx.link.note(op)
     if ctx.ledger is not None:
         ctx.ledger.collective(spec.op, parts, result)
@@ -151,13 +150,17 @@ def _ns(timeout: timedelta | None) -> int:
     return int(timeout.total_seconds() * 1e9) if timeout is not None and timeout > _NO_TIME else 0
 
 
-def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
-    """What starts the real gloo operation, and gives back what finishes it."""
-    args = payloads.aliases(args)
-    start = _on_gloo(group, method, args, kwargs)
-    if context.get().reduction == "rank_order":
+def _launcher(
+    group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], parts: list[torch.Tensor]
+) -> Launch:
+    """What starts the real gloo operation, and gives back what finishes it. `parts`: this rank's payload."""
+    ctx = context.get()
+    followed = ctx.ledger is not None  # else nobody can tell when a storage dies
+    args = payloads.aliases(args) if followed else args
+    start = _on_gloo(group, method, args, kwargs, is_strided=not parts or parts[0].layout is torch.strided)
+    if ctx.reduction == "rank_order":
         start = rank_order(group._inner, group._size, group.rank(), method, args, kwargs) or start
-    num_references = payloads.num_references(args)
+    num_references = payloads.num_references(args) if followed else 0
 
     def launch(source: int) -> Callable[[], object]:
         try:
@@ -171,25 +174,28 @@ def _launcher(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict
                     pending.pop()()
             except RuntimeError as error:
                 raise _in_plain_words(error, method, args) from None
-            payloads.wait_released(args, num_references)
+            if followed:
+                payloads.wait_released(args, num_references)
 
         return finish
 
     return launch
 
 
-def _on_gloo(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launch:
+def _on_gloo(
+    group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_strided: bool
+) -> Launch:
     name = "barrier" if method == "monitored_barrier" else method
-    on_gloo = getattr(group._gloo, name, None)
-    if any(tensor.layout is not torch.strided for tensor in tensors(args[:1])):
-        on_gloo = None  # torch's dispatcher knows what to do with sparse tensors
 
     def start(source: int) -> Callable[[], object]:
         if method == "recv_anysource":
-            return cast(Callable[[], object], group._inner.recv(args[0], group.ranks.index(source), args[-1]).wait)
-        # Straight to gloo where nobody looks on: dispatch modes want to see torch's operator for it.
-        call = on_gloo if on_gloo and not torch._C._len_torch_dispatch_stack() else getattr(group._inner, name)
-        return cast(Callable[[], object], call(*args, **kwargs).wait)
+            return cast("Callable[[], object]", group._inner.recv(args[0], group.ranks.index(source), args[-1]).wait)
+        # Straight to gloo where nobody looks on: dispatch modes want to see torch's operator for it, and torch's
+        # dispatcher knows what to do with sparse tensors.
+        is_seen = torch._C._len_torch_dispatch_stack() or not is_strided
+        call = None if is_seen else getattr(group._gloo, name, None)
+        call = call or getattr(group._inner, name)
+        return cast("Callable[[], object]", call(*args, **kwargs).wait)
 
     return start
 

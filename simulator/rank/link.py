@@ -14,6 +14,7 @@ from collections.abc import Callable
 from simulator import wire
 
 ORPHANED = 70  # exit status of a rank whose coordinator is gone
+_NO_END = (wire.Idle, wire.Busy)
 
 
 class Link:
@@ -44,12 +45,11 @@ class Link:
                 self.buffer.append(stretch)
 
     def _append(self, record: wire.Record) -> None:
-        if isinstance(record, wire.Idle | wire.Busy):  # whether a thread had to wait for another depends on the machine
-            self.buffer.append(record)
-            return
-        thread = "0" if isinstance(record, wire.Leave) else getattr(record, "thread", None)
-        if stretch := self.stretches.pop(thread, None):
-            self.buffer.append(stretch)
+        # Whether a thread had to wait for another one (Idle, Busy) depends on the machine: that ends no stretch.
+        if self.stretches and type(record) not in _NO_END:
+            thread = "0" if type(record) is wire.Leave else getattr(record, "thread", None)
+            if stretch := self.stretches.pop(thread, None):
+                self.buffer.append(stretch)
         self.buffer.append(record)
 
     def send(self, *records: wire.Record) -> None:

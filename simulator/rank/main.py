@@ -40,7 +40,7 @@ def live(sock: socket.socket) -> NoReturn:
     start = receive_start(sock)
     ctx = _make_context(start, sock)
     stream = stdio.redirect(ctx, has_keyboard=start.rank == start.debug_rank)
-    ctx.rearm()
+    _watch_budget(ctx, start.cpu_limit_s)
     try:
         keep = _initialise(start, ctx)  # noqa: F841 - the default group must outlive user code, see group.initialise
         with ctx.charging():
@@ -85,14 +85,12 @@ def _make_context(start: Start, sock: socket.socket) -> context.Context:
         faults,
         timeout_ns=int(start.timeout_s * 1e9),
         reduction=start.reduction,
-        cpu_limit_s=start.cpu_limit_s,
         healing=start.healing,
         ranks_per_node=start.ranks_per_node,
         jitter=start.jitter,
         jitter_seed=f"{start.seed}:{start.rank}",
     )
     context.current = ctx
-    signal.signal(signal.SIGPROF, _out_of_budget)
     return ctx
 
 
@@ -199,9 +197,24 @@ def _frame_data(frame: FrameType, line: int) -> dict[str, Any]:
     }
 
 
-def _out_of_budget(_: int, frame: FrameType | None) -> None:
+def _watch_budget(ctx: context.Context, limit_s: float) -> None:
+    """End the rank when its main thread came to no coordination point for `limit_s` of processor time (up to a quarter
+    more). A timer that only looks costs a point nothing; setting one anew would be a system call each.
+    """
+    seen, num_looks = -1, 0
+
+    def look(_: int, frame: FrameType | None) -> None:
+        nonlocal seen, num_looks
+        seen, num_looks = ctx.num_points, num_looks + 1 if seen == ctx.num_points else 0
+        if num_looks == 4:
+            _out_of_budget(ctx, frame)
+
+    signal.signal(signal.SIGPROF, look)
+    signal.setitimer(signal.ITIMER_PROF, limit_s / 4, limit_s / 4)
+
+
+def _out_of_budget(ctx: context.Context, frame: FrameType | None) -> NoReturn:
     """The processor-time budget is used up: leave with the place where the rank spins."""
-    ctx = context.get()
     frames = []
     while frame is not None:
         if sites.is_user_code(frame.f_code):

@@ -52,17 +52,26 @@ OPERATIONS: dict[str, Operation] = {
 
 def tensors(value: Any) -> list[torch.Tensor]:
     """The tensors in a tensor or nested list, flat."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [t for item in value for t in tensors(item)] if isinstance(value, list | tuple) else []
+    if isinstance(value, list | tuple):
+        if len(value) == 1 and isinstance(value[0], torch.Tensor):
+            return [value[0]]  # nearly always
+        return [t for item in value for t in tensors(item)]
+    return [value] if isinstance(value, torch.Tensor) else []
 
 
 def num_bytes(parts: list[torch.Tensor]) -> int:
-    return sum(t.numel() * t.element_size() for t in parts)
+    return sum([t.numel() * t.element_size() for t in parts])
+
+
+_dtype_names: dict[torch.dtype, str] = {}
 
 
 def dtype_name(parts: list[torch.Tensor]) -> str:
-    return str(parts[0].dtype).removeprefix("torch.") if parts else ""
+    if not parts:
+        return ""
+    if (name := _dtype_names.get(dtype := parts[0].dtype)) is None:
+        name = _dtype_names[dtype] = str(dtype).removeprefix("torch.")
+    return name
 
 
 class Options(NamedTuple):
@@ -105,12 +114,10 @@ def reduce_name(reduce_op: Any) -> str:
     return name
 
 
-def splits(name: str, args: tuple[Any, ...], size: int) -> dict[str, tuple[int, ...]]:
+def splits(args: tuple[Any, ...], size: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Rows that an all_to_all_single sends to and expects from each member: its split sizes, or equal parts."""
-    if name not in ("alltoall_base", "all_to_all_single"):
-        return {}
     output, given, expected, sent = args[:4]
-    return {"sent": _parts(given, sent, size), "expected": _parts(output, expected, size)}
+    return _parts(given, sent, size), _parts(output, expected, size)
 
 
 def _parts(tensor: torch.Tensor, sizes: list[int], size: int) -> tuple[int, ...]:
@@ -129,6 +136,6 @@ def outputs(name: str, args: tuple[Any, ...]) -> list[Any]:
     if name.endswith("barrier") or not args:
         return []
     first = args[0]
-    if isinstance(first, torch.Tensor):
+    if not isinstance(first, list | tuple):
         return [first]
     return list(first[0]) if first and isinstance(first[0], list | tuple) else list(first)

@@ -12,7 +12,7 @@ import torch
 from torch._C._distributed_c10d import Reducer, Work
 
 from simulator import wire
-from simulator.rank import context
+from simulator.rank import context, threads
 from simulator.rank.clock import Ours
 from simulator.rank.failures import failure
 
@@ -23,16 +23,17 @@ Launch = Callable[[int], Callable[[], object]]
 class RankWork(Work):
     """What `async_op=True` returns, and what DDP's C++ reducer holds."""
 
+    _finish: Callable[[], object] | None = None
+    _future: torch.futures.Future[Any] | None = None
+    _error: Exception | None = None
+    _source = -1
+    _end_ns = _fail_ns = -1
+    is_done = False
+
     def __init__(self, number: int, launch: Launch, outputs: list[torch.Tensor], *, holds_host: bool = False) -> None:
         super().__init__()
         self._holds_host = holds_host  # a barrier: not only the stream waits
         self.number, self._launch, self._outputs = number, launch, outputs
-        self._finish: Callable[[], object] | None = None
-        self._future: torch.futures.Future[Any] | None = None
-        self._error: Exception | None = None
-        self._source = -1
-        self._end_ns = self._fail_ns = -1
-        self.is_done = False
 
     # ---- the coordinator's answers ----
     @property
@@ -42,7 +43,7 @@ class RankWork(Work):
     def launch(self, end_ns: int, source: int) -> None:
         self._source, self._end_ns = source, end_ns
         try:
-            with Ours(context.get().thread):
+            with Ours(threads.current()):
                 self._finish = self._launch(source)
         except Exception as error:  # gloo refuses the arguments: raised where the work is waited for
             self._error = error
@@ -63,18 +64,18 @@ class RankWork(Work):
 
     def complete(self) -> None:
         """Finish the real operation, or raise what went wrong."""
-        ctx = context.get()
+        ctx, thread = context.get(), threads.current()
         ctx.works.pop(self.number, None)
         ctx.futures.pop(self.number, None)
-        ctx.thread.stall(max(self._end_ns, self._fail_ns))
+        thread.stall(max(self._end_ns, self._fail_ns))
         if self._holds_host or self._error is not None:
-            ctx.thread.advance(ctx.now_ns)
+            thread.advance(thread.now_ns)
         if self._error is not None:
             if self._future is not None and not self._future.done():
                 self._future.set_exception(self._error)
             raise type(self._error)(*self._error.args)
         if self._finish is not None and not self.is_done:
-            with Ours(ctx.thread):
+            with Ours(thread):
                 self._finish()
             self._launch = self._finish = None  # type: ignore[assignment]  # let go of the tensors
         self.is_done = True
