@@ -136,12 +136,11 @@ def test_what_pip_says_becomes_one_line(project: Path, fake_pip: Calls, said: st
 
 def test_an_interrupted_install_goes_on_at_the_next_call(project: Path, fake_pip: Calls) -> None:
     script = [sys.executable, str(project / "tools" / "bootstrap.py"), "run", "lab", "true"]
-    with subprocess.Popen(
-        script, env=os.environ | {"FAKE_PIP_HANGS": "1"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as child:
+    hangs, pipe = os.environ | {"FAKE_PIP_HANGS": "1"}, subprocess.PIPE
+    with subprocess.Popen(script, env=hangs, start_new_session=True, stdout=pipe, stderr=pipe, text=True) as child:
         while not fake_pip():
             assert child.poll() is None
-        child.send_signal(signal.SIGINT)
+        os.killpg(child.pid, signal.SIGINT)  # as a terminal does: pip hears it, too
         _, errors = child.communicate(timeout=60)
     assert child.returncode == 130
     assert errors == "lockstep: stopped. Run the same command again: it goes on where it was.\n"
