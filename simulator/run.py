@@ -156,7 +156,7 @@ def run(
             ``("shrink", 3)`` (`simulator.elastic.policy`).
         reduction: "stock" (gloo's own order) or "rank_order" (sums that do not depend on the layout).
         timeout_s: virtual seconds after which a collective that nobody completes times out.
-        cpu_limit_s: processor seconds that a rank may use between two coordination points.
+        cpu_limit_s: processor seconds that a rank may use between two coordination points; it may be a quarter more.
         memory_gib: follow the tensors of every rank (`Run.memory`); what would hold more GiB than this raises
             `VirtualOutOfMemory` in the rank. ``math.inf`` follows without a limit.
         clocks: "virtual": in the ranks `time.time`, `perf_counter` and `sleep` are virtual (`monotonic` is real);
