@@ -24,6 +24,18 @@ OUTCOME_KEYS = ("unfinished", "name-only-in-kernel", "deadlock", "mismatch", "en
 WITHOUT_RANKS = ("unfinished", "name-only-in-kernel", "endless-loop", "crash")
 
 
+def _plain(case: Any) -> dict[str, Any]:
+    return {}
+
+
+def _in_itself(case: Any) -> None:
+    return None
+
+
+def _any(case: Any) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Property(Generic[C, R]):
     """One thing that must hold in every case.
@@ -38,6 +50,8 @@ class Property(Generic[C, R]):
         part: the part of the exercise that is lost; the key itself unless given.
         first: the other properties are looked at only in cases where this one holds.
         always: looked at also in runs that did not complete; ``said`` is then empty.
+        about: the cases that can show it. It is looked at in those only, and its part needs one of them.
+        after: key of a property, and its part, that comes before: while it fails in some case, this one says nothing.
     """
 
     key: str
@@ -47,19 +61,13 @@ class Property(Generic[C, R]):
     part: str = ""
     first: bool = False
     always: bool = False
+    about: Callable[[C], bool] = _any
+    after: str = ""
 
     @property
     def loses(self) -> str:
         """The key of the part that is lost."""
         return self.part or self.key
-
-
-def _plain(case: Any) -> dict[str, Any]:
-    return {}
-
-
-def _in_itself(case: Any) -> None:
-    return None
 
 
 @dataclass(frozen=True)

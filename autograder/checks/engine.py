@@ -37,7 +37,7 @@ class Engine(Generic[C, R]):
         self.findings: dict[str, Finding] = {}
         self.lost: set[str] = set()  # keys of parts
         self.seen: list[Seen[C, R]] = []  # of runs that completed
-        self.wrong: set[int] = set()  # world sizes with a plain case that is not right
+        self.wrong: set[int | str] = set()  # kin (see _kin) with a plain case that is not right
         self.counts: Counter[int] = Counter()
         self.skipped_stress = self.fatal = False
 
@@ -62,7 +62,8 @@ class Engine(Generic[C, R]):
 
     def _assess_the_rest(self) -> None:
         for held in (p for p in self.check.properties if not p.first and not p.always):
-            self._assess(held, self._right())
+            if held.after not in self.findings:
+                self._assess(held, self._right(held))
 
     def _found(self, key: str) -> bool:
         """Whether the one finding that is looked for is there; with none, never."""
@@ -70,9 +71,14 @@ class Engine(Generic[C, R]):
             self._assess_the_rest()
         return key in self.findings
 
-    def _right(self) -> list[Seen[C, R]]:
-        """The plain cases of the world sizes at which every plain case is right: the rest is judged by these."""
-        return [s for s in self.seen if s.case.world_size not in self.wrong and not self.check.under(s.case)]
+    def _kin(self, case: C) -> int | str:
+        """What is right or wrong together: all cases of a world size; a function without ranks in each case alone."""
+        return case.world_size if self.check.needs_ranks else case.name
+
+    def _right(self, held: Property[C, R] | None = None) -> list[Seen[C, R]]:
+        """The plain cases whose kin are all right: the rest is judged by these; of ``held``, those that can show it."""
+        right = [s for s in self.seen if self._kin(s.case) not in self.wrong and not self.check.under(s.case)]
+        return [s for s in right if held is None or held.about(s.case)]
 
     def _groups(self) -> Iterator[list[C]]:
         """Cases that share a run, in order; each alone unless the check is batched."""
@@ -83,7 +89,7 @@ class Engine(Generic[C, R]):
         for _, group in groupby(self.cases, key=lambda c: (c.world_size, str(check.options(c)), check.under(c))):
             yield list(group)
 
-    def _look_at(self, cases: list[C]) -> bool:
+    def _look_at(self, cases: list[C], *, again: bool = False) -> bool:
         """Run some cases and judge them; False when nothing more should be run."""
         under = self.check.under(cases[0])
         if under and self.findings and self.params.case is None:
@@ -91,8 +97,8 @@ class Engine(Generic[C, R]):
             return True
         done, w = sum(self.counts.values()), cases[0].world_size
         ranks = f"{w} ranks: " if self.check.needs_ranks else ""
-        self.progress(f"{ranks}case {done + len(cases)} of {len(self.cases)}")
-        run = self._simulate(cases)
+        self.progress(f"{ranks}case {done + (0 if again else len(cases))} of {len(self.cases)}")
+        run = self._simulate(cases, again=again)
         now = [self._see(case, k, run, alone=len(cases) == 1) for k, case in enumerate(cases)]
         for held in (p for p in self.check.properties if p.always):
             self._assess(held, now)
@@ -101,7 +107,16 @@ class Engine(Generic[C, R]):
         if run.ok and not any(s.said == [] for s in now):
             self._judge(now)
             return True
-        return self._incomplete(cases, run, now)
+        if len(cases) > 1 and not self.check.needs_ranks and not self._ends(run):
+            found = len(self.findings)
+            more = [self._look_at([case], again=True) for case in cases]  # what breaks one case says nothing of others
+            if len(self.findings) > found:
+                return all(more)
+        return self._incomplete(cases, run)
+
+    def _ends(self, run: Run) -> bool:
+        """Whether the run ended in a way that other cases would only repeat."""
+        return not run.ok and outcome_key(run.outcome) in _ENDS_THE_CHECK
 
     def _simulate(self, cases: list[C], *, again: bool = False) -> Run:
         self.counts[cases[0].world_size] += 0 if again else len(cases)
@@ -132,7 +147,7 @@ class Engine(Generic[C, R]):
             under = self.check.under(seen.case)
             failing = [p for p in self.check.properties if p.first and self._assess(p, [seen])]
             if failing and not under:
-                self.wrong.add(seen.case.world_size)
+                self.wrong.add(self._kin(seen.case))
             elif under and not failing:
                 for held in (p for p in self.check.properties if p.key == under[0]):
                     self._assess(held, [seen])
@@ -140,6 +155,7 @@ class Engine(Generic[C, R]):
 
     def _assess(self, held: Property[C, R], cases: list[Seen[C, R]]) -> bool:
         """Apply one property to every case; True if some case fails, and then the first one becomes a finding."""
+        cases = [seen for seen in cases if held.about(seen.case)]
         failing = [(seen, fault) for seen in cases if (fault := held.wrong(seen))]
         if failing:
             seen, fault = failing[0]
@@ -165,17 +181,19 @@ class Engine(Generic[C, R]):
             case=seen.case.label,
             replay=replay_line(self.exercise.id, seen.case.name),
         )
-        alone = self._simulate([seen.case], again=True) if self.check.batched else seen.run
-        self.findings[key] = with_picture(finding, alone) if self.check.needs_ranks else finding
+        self.findings[key] = finding
+        if self.check.needs_ranks and held.rests_on != "reported":  # a timeline says nothing about values
+            alone = self._simulate([seen.case], again=True) if self.check.batched else seen.run
+            self.findings[key] = with_picture(finding, alone)
 
-    def _incomplete(self, cases: list[C], run: Run, now: list[Seen[C, R]]) -> bool:
+    def _incomplete(self, cases: list[C], run: Run) -> bool:
         """Record a run that did not end well; False when nothing more should be run."""
         under = self.check.under(cases[0])
         firsts = {p.loses for p in self.check.properties if p.first}
         endings = {p.key for p in self.exercise.parts if p.key == self.check.endings}
         everything = {p.key for p in self.exercise.parts}
         self.lost |= {under[0]} if under else (firsts | endings or everything)
-        self.wrong |= set() if under else {cases[0].world_size}
+        self.wrong |= set() if under else {self._kin(case) for case in cases}
         finding = self._narrowed(cases, run)
         if under:
             text = f"In the plain cases nothing like this is seen. {finding.text}"
@@ -208,17 +226,23 @@ class Engine(Generic[C, R]):
     def _part(self, key: str, title: str, points: float) -> Part:
         """A part counts where its property was looked at and held."""
         note = ""
+        asked = [held for held in self.check.properties if held.loses == key]
         if key in self.lost:
             pass
         elif self.fatal:
             note = _NOT_LOOKED_AT + "what was found first decides"
-        elif self.wrong and not self._right():
+        elif self.wrong and not (all(self._right(held) for held in asked) and self._right()):
             ranks = "no number of ranks gives the right result yet"
             note = _NOT_LOOKED_AT + (ranks if self.check.needs_ranks else "the result is not right yet")
+        elif before := next((held.after for held in asked if held.after in self.lost), ""):
+            note = f"{_NOT_LOOKED_AT}{self._title(before)!r} comes first"
         elif key in self.check.stress_keys and self.skipped_stress:
             note = _NOT_LOOKED_AT + "the plain cases come first"
         passed = key not in self.lost and not note
         return Part(key, title, passed, points if passed else 0.0, points, note)
+
+    def _title(self, key: str) -> str:
+        return next((spec.title for spec in self.exercise.parts if spec.key == key), key)
 
     def _in_order(self) -> list[Finding]:
         """What ends a run first, then the properties in their order; after a fatal one only that."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from autograder.results import CheckResult, Finding, Part
+from autograder.results import HELD, CheckResult, Finding, Part
 
 WIDTH = 100
 HINT_COST = "the last stage of a hint was opened"
@@ -13,7 +13,8 @@ HINT_COST = "the last stage of a hint was opened"
 def headline(result: CheckResult, *, graded: bool = False) -> str:
     """One line: passed or not, and the points. A ``graded`` result is final: there is no "yet"."""
     verdict = "passed" if result.passed else "not passed" if graded else "not passed yet"
-    return f"{result.exercise}: {verdict}, {result.points:g} of {result.max_points:g} points"
+    held = f", {result.held:g} held until a person has read the cell" if result.held else ""
+    return f"{result.exercise}: {verdict}, {result.points:g} of {result.max_points:g} points{held}"
 
 
 def text(result: CheckResult, *, pictures: bool = True) -> str:
@@ -30,6 +31,8 @@ def verdict(part: Part) -> tuple[str, str]:
     """A mark and a word for a part: never colour or mark alone."""
     if part.passed:
         return "✓", "passed"
+    if part.note.startswith(HELD):
+        return "…", "held"
     return ("·", "not looked at") if part.note else ("✗", "not passed")
 
 
@@ -48,7 +51,7 @@ def _part(part: Part) -> str:
 
 def _finding(finding: Finding, pictures: bool) -> str:
     lines = [f"{finding.title}  [{finding.key}]"]
-    lines += [textwrap.fill(line, WIDTH) if len(line) > WIDTH else line for line in finding.text.splitlines()]
+    lines += [textwrap.fill(line, WIDTH, break_on_hyphens=False) if len(line) > WIDTH else line for line in finding.text.splitlines()]
     if finding.expected and finding.seen:
         lines.append(f"expected: {finding.expected}\nseen:     {finding.seen}")
     if pictures and finding.picture_text:

@@ -146,6 +146,21 @@ def test_where_nothing_is_right_nothing_else_counts() -> None:
     assert [(p.key, p.passed) for p in half.parts] == [("value", False), ("calls", True), ("terminates", True)]
 
 
+def test_what_comes_after_another_property_waits_for_it() -> None:
+    calls = Property("calls", "Too many collectives", too_many_calls, "witnessed")
+    late = Property("late", "Too late", lambda seen: None, "witnessed", after="calls")
+    check = a_check(properties=(PROPERTIES[0], calls, late), visible=lambda: [Case(world_size=2)])
+    body = f"def mean(tensor):\n    dist.barrier()\n    {MEAN}\n"
+    exercise = an_exercise("value", "calls", "late")
+    result = check.run(Assembly("lab2/mean", SETUP, body, ""), exercise, Params(), lambda text: None)
+    assert {p.key: p.note for p in result.parts} == {
+        "value": "",
+        "calls": "",
+        "late": "not looked at: 'Calls' comes first",
+    }
+    assert result.points == 1.0
+
+
 def test_a_batched_check_says_the_same_and_runs_less() -> None:
     many = {"visible": lambda: [Case(world_size=2, length=n) for n in (1, 2, 3)]}
     body = "return 1.0 if len(tensor) < 3 else 2.0"
@@ -185,6 +200,23 @@ def test_a_function_without_ranks_runs_in_a_process_of_its_own() -> None:
     assert (crash.key, crash.picture_svg, crash.rank) == ("crash", None, None)
     assert crash.text == "With length 4: it raised ValueError: no, in line 2 of your cell: `raise ValueError('no')`."
     assert "deadlock" not in check.hint_keys
+
+
+@pytest.mark.parametrize("wrong", ["return 2.0", "raise ValueError"])
+def test_without_ranks_one_wrong_case_hides_only_what_it_alone_can_show(wrong: str) -> None:
+    properties = (
+        PROPERTIES[0],
+        Property("short", "Short", lambda seen: None, "reported", about=lambda case: case.length < 5),
+        Property("long", "Long", lambda seen: None, "reported", about=lambda case: case.length > 5),
+    )
+    cases_of_both = {"visible": lambda: [Case(length=6), Case(length=4)], "properties": properties}
+    check = a_check(needs_ranks=False, batched=True, **cases_of_both)
+    source = f"def mean(tensor):\n    if len(tensor) > 5:\n        {wrong}\n    return 1.0\n"
+    exercise = an_exercise("value", "short", "long")
+    result = check.run(Assembly("lab2/mean", SETUP, source, ""), exercise, Params(), lambda text: None)
+    assert [(p.key, p.passed) for p in result.parts] == [("value", False), ("short", True), ("long", False)]
+    assert (result.parts[2].note, result.cases) == ("not looked at: the result is not right yet", {"1": 2})
+    assert len(result.findings) == 1
 
 
 @pytest.mark.parametrize("body", ["return 'a word'", "class A: pass\n    return A()", "return None"])

@@ -1,6 +1,6 @@
 # exercise: lab2/overlap
-# finding: gradient
-# hint: gradient
+# finding: collectives
+# hint: collectives
 # wrong: launches in the order of readiness: equal sizes, so other layers are averaged, silently
 import torch
 import torch.distributed as dist

@@ -1,6 +1,6 @@
 # exercise: lab2/overlap
-# finding: gradient
-# hint: gradient
+# finding: collectives
+# hint: collectives
 # wrong: the second step averages nothing
 import torch
 import torch.distributed as dist

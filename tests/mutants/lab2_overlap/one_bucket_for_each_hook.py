@@ -1,6 +1,6 @@
 # exercise: lab2/overlap
-# finding: gradient
-# hint: gradient
+# finding: collectives
+# hint: collectives
 # wrong: an if in the place of the while: buckets behind a late one never leave
 import torch
 import torch.distributed as dist

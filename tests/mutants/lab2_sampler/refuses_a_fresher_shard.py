@@ -1,6 +1,6 @@
 # exercise: lab2/sampler
-# finding: crash
-# hint: crash
+# finding: stale
+# hint: stale
 # wrong: takes the event time for an exact value
 from typing import Any
 
