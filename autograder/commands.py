@@ -14,7 +14,7 @@ from autograder import course as course_file
 from autograder import progress, report
 from autograder.course import Course, Exercise, Lab
 from autograder.errors import LabError, NotebookFileError
-from autograder.results import CheckResult, Params, to_json
+from autograder.results import CheckResult, Params, badges, to_json
 
 if TYPE_CHECKING:
     from autograder.grading import JobHost
@@ -101,7 +101,8 @@ def _summary(lab: Lab, results: list[CheckResult]) -> str:
     for exercise, result in zip(lab.exercises, results, strict=True):
         mark = "✓" if result.passed else "✗"
         lines.append(f"  {mark} {result.points:g} of {result.max_points:g}  {exercise.id} ({exercise.tier})")
-    return "\n".join(lines)
+    lines.append(f"{sum(r.grade for r in results):g} of {lab.max_points:g} points")
+    return "\n".join([*lines, *filter(None, [badges(results)])])
 
 
 @click.command()
@@ -172,7 +173,7 @@ def _line(exercise: Exercise, done: progress.ExerciseProgress, saved: str | None
     if done.ever_passed and saved is not None and passed and progress.digest(saved) != passed:
         state = "✓ passed earlier; the cell has changed since"
     elif done.ever_passed:
-        state = "✓ passed"
+        state = "✓ passed" if exercise.tier == "core" else "✓ badge"
     elif done.checks:
         state = f"… checked {done.checks} times, best {done.best_points:g} of {exercise.points:g}"
     else:

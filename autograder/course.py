@@ -44,8 +44,8 @@ class Lab(msgspec.Struct, frozen=True):
 
     @property
     def max_points(self) -> float:
-        """Points of all exercises, stretch included."""
-        return sum(e.points for e in self.exercises)
+        """Points that count: those of the core exercises."""
+        return sum(e.grade_points for e in self.exercises)
 
 
 class Stage(msgspec.Struct, frozen=True):

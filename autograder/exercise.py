@@ -44,6 +44,11 @@ class Exercise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The part after the slash: the grade_id of the exercise cell."""
         return self.id.split("/", 1)[1]
 
+    @property
+    def grade_points(self) -> float:
+        """What it can add to the grade: a stretch exercise earns a badge instead."""
+        return self.points if self.tier == "core" else 0.0
+
 
 def problems(exercise: Exercise) -> Iterator[str]:
     """What does not add up in an exercise, each as one sentence."""

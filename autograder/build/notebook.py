@@ -37,7 +37,7 @@ def _notebook(source: SourceFile, lab: Lab | None, asked: dict[str, Question], s
     import nbformat
 
     seen: dict[str, int] = {}
-    points = {e.id: e.points for e in lab.exercises} if lab else {}
+    points = {e.id: e.grade_points for e in lab.exercises} if lab else {}
     notebook: dict[str, Any] = {
         "cells": [
             node

@@ -57,6 +57,7 @@ class Engine(Generic[C, R]):
             passed=not self.findings and (self.params.case is not None or points == self.exercise.points),
             parts=parts,
             findings=self._in_order(),
+            tier=self.exercise.tier,
             cases={str(w): n for w, n in sorted(self.counts.items())},
         )
 

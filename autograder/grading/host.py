@@ -206,4 +206,5 @@ def zero(exercise: Exercise, finding: Finding, note: str) -> CheckResult:
         passed=False,
         parts=[Part(p.key, p.title, False, 0.0, p.points, note) for p in exercise.parts],
         findings=[finding],
+        tier=exercise.tier,
     )

@@ -75,7 +75,7 @@ class SealedResults(Preprocessor):
 def _fill(cell: NotebookNode, results: dict[str, CheckResult]) -> None:
     name = cell.metadata.nbgrader.grade_id
     result = results.get(name.removeprefix("check-"))
-    if result is None or float(cell.metadata.nbgrader.points) != result.max_points:
+    if result is None or float(cell.metadata.nbgrader.points) != result.max_grade:
         raise BridgeError(
             f"The check cell {name!r} of the released notebook does not agree with course.yaml. "
             "Run `lockstep nbgrader generate` again."

@@ -203,6 +203,7 @@ def nothing(assignment: str, reason: str) -> NotebookResult:
             passed=False,
             parts=[Part(p.key, p.title, False, 0.0, p.points, note="not looked at") for p in exercise.parts],
             findings=[finding],
+            tier=exercise.tier,
         )
         for exercise in lab.exercises
     ]

@@ -53,8 +53,8 @@ def fragment(result: CheckResult, *, note: str = "", hint_offer: str = "", grade
 
 
 def cell_bundle(result: CheckResult) -> dict[str, str]:
-    """The output of a graded cell: text/plain is the points and nothing else, text/html the findings."""
-    return {"text/plain": repr(float(result.points)), "text/html": fragment(result, graded=True)}
+    """The output of a graded cell: text/plain is the points that count and nothing else, text/html the findings."""
+    return {"text/plain": repr(float(result.grade)), "text/html": fragment(result, graded=True)}
 
 
 def _row(part: Part) -> str:

@@ -243,6 +243,12 @@ reveal("lab1/fallback-step-seconds", round(fallback.step_s, 2))
 # on which half a node is missing, with the *same global batch*, so that the training team does not have to ask what it
 # does to convergence. The 70B request goes back with one sentence about half a sequence, and a plan that answers it.
 
+# %% [markdown]
+# ## Stretch exercises
+#
+# The hardest things, for a badge each: their points say how far you are and do not count in the grade. In any order, or
+# not at all.
+
 # %%
 # include: pipeline
 

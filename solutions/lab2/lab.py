@@ -292,6 +292,12 @@ for ranks in (1, 2, 4, 8):
 # %%
 # include: decision
 
+# %% [markdown]
+# ## Stretch exercises
+#
+# The hardest things, for a badge each: their points say how far you are and do not count in the grade. In any order, or
+# not at all.
+
 # %%
 # include: bucketed-ddp
 

@@ -30,7 +30,7 @@ grading:
 ENTRY = """\
 id: lab2/ring-all-reduce
 title: Ring
-tier: stretch
+tier: core
 minutes: 30
 points: 3
 defines: [ring_all_reduce]

@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 WRONG = {
     "unknown key": ("title: Ring\n", "title: Ring\ncolour: red\n", "unknown field `colour`", "known keys: id, title"),
-    "place": ("tier: stretch", "tier: optional", "at $.tier", "solutions/lab2/ring-all-reduce/exercise.yaml"),
+    "place": ("tier: core", "tier: optional", "at $.tier", "solutions/lab2/ring-all-reduce/exercise.yaml"),
     "missing key": ("        title: Lab two\n", "", "missing required field `title`", "$.stages[0].labs[0]"),
     "wrong type": ("points: 3\n", "points: three\n", "Expected `float`, got `str`".lower(), "points"),
     "twice in YAML": ("id: small", "id: small\nid: large", "course.yaml:3", "'id' appears twice"),
@@ -36,7 +36,7 @@ WRONG = {
         "        exercises: [ring-all-reduce, tree]",
         "        ready: true",
         "a ready lab takes 65 to 90",
-        "15 minutes",
+        "45 minutes",
     ),
     "deadline": ("deadline_s: 60", "deadline_s: 0", "deadline_s must be above 0", ""),
     "version": ("format_version: 1", "format_version: 2", "format_version", "2"),
@@ -61,7 +61,10 @@ def test_totals_are_derived(tmp_path: Path) -> None:
     assert loaded.lab("lab2").planned == ("tree",)
     assert loaded.exercise(EXERCISE).name == "ring-all-reduce"
     table = course.readme_table(loaded)
-    assert "| Stage one | lab2: Lab two | preview |  | Ring (stretch, 30 min) | 3 |" in table
+    assert "| Stage one | lab2: Lab two | preview | 45 | Ring (core, 30 min) | 3 |" in table
+    (tmp_path / "stretch").mkdir()
+    stretch = write_course(tmp_path / "stretch", entry=ENTRY.replace("tier: core", "tier: stretch"))
+    assert course.load_sources(stretch).lab("lab2").max_points == 0
     assert "| Stage one | lab3: Lab three | planned | | | |" in table
 
 

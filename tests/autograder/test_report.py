@@ -110,6 +110,16 @@ def test_the_text_twin_says_the_same_without_colour() -> None:
     assert "rank 0" not in report.text(result(), pictures=False)
 
 
+def test_a_stretch_exercise_earns_a_badge_and_no_grade() -> None:
+    done = msgspec.structs.replace(result(), points=4.0, passed=True, findings=[], tier="stretch")
+    assert report.cell_bundle(done)["text/plain"] == "0.0"
+    assert "passed, 4 of 4 points (a badge, not part of the grade)" in report.text(done)
+    both = NotebookResult(lab="lab2", notebook="n", exercises=[result(), done], notes=[], points=2.0, max_points=4.0)
+    assert (
+        "2 of 4 points; badges: 1 of 1 (stretch exercises, not part of the grade)" in parse(report.page(both, "a")).text
+    )
+
+
 def test_json_is_canonical() -> None:
     assert to_json(result()) == to_json(result())
     assert to_json(result()).startswith(b'{\n  "format": 1,\n  "exercise": "lab2/ring-all-reduce"')
