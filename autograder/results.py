@@ -5,6 +5,7 @@ Results hold no time, process id, path or grading seed, so the same submission a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -64,6 +65,7 @@ class Part(msgspec.Struct, frozen=True):
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on one exercise. ``cases`` counts the cases that ran, by world size.
 
+    The points of a ``stretch`` exercise say how far it is; they earn a badge when all are there, and no grade.
     ``hint_cost``: points that opened hints took off the points of the parts (graded homework only).
     """
 
@@ -76,6 +78,17 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     cases: dict[str, int] = {}
     hint_cost: float = 0.0
+    tier: Literal["core", "stretch"] = "core"
+
+    @property
+    def grade(self) -> float:
+        """The points that count."""
+        return self.points if self.tier == "core" else 0.0
+
+    @property
+    def max_grade(self) -> float:
+        """The most that can count."""
+        return self.max_points if self.tier == "core" else 0.0
 
     @property
     def is_untouched(self) -> bool:
@@ -84,7 +97,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotebookResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on one notebook.
+    """The verdict on one notebook. ``points`` and ``max_points`` are those that count: of its core exercises.
 
     ``notes`` says what was odd about the file. ``hints`` (exercise id -> finding key -> stages opened) and the
     checkpoint questions are read from the notebook, as its student left them.
@@ -100,6 +113,13 @@ class NotebookResult(msgspec.Struct, frozen=True, kw_only=True):
     hints: dict[str, dict[str, int]] = {}
     questions_asked: int = 0
     questions_right: int = 0
+
+
+def badges(results: Sequence[CheckResult]) -> str:
+    """How many stretch exercises are passed, as words; "" if there are none."""
+    stretch = [result for result in results if result.tier == "stretch"]
+    done = sum(result.passed for result in stretch)
+    return f"badges: {done} of {len(stretch)} (stretch exercises, not part of the grade)" if stretch else ""
 
 
 def to_json(result: CheckResult | NotebookResult) -> bytes:

@@ -115,7 +115,7 @@ def grade_notebook(
         notebook=f"{lab_id}.ipynb",
         exercises=record.with_next_hints(results, opened, {key: e.hints for key, e in facts.exercises.items()}),
         notes=found.notes + _reaching(found.cells, facts),
-        points=sum(r.points for r in results),
+        points=sum(r.grade for r in results),
         max_points=lab.max_points,
         hints=opened,
         questions_asked=len(facts.questions),

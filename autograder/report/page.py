@@ -6,7 +6,7 @@ from html import escape
 
 from autograder.hints import STAGES
 from autograder.report.html import fragment
-from autograder.results import CheckResult, NotebookResult
+from autograder.results import CheckResult, NotebookResult, badges
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -27,7 +27,7 @@ article {{ border-top: 1px solid #888; margin-top: 1.5rem; padding-top: 0.5rem; 
 <body>
 <main>
 <h1>{title}</h1>
-<p><strong>{points:g} of {max_points:g} points</strong></p>
+<p><strong>{points:g} of {max_points:g} points</strong>{badges}</p>
 {summary}{notes}{exercises}{questions}
 </main>
 </body>
@@ -42,6 +42,7 @@ def page(result: NotebookResult, student: str) -> str:
         title=escape(f"{result.lab}: {student}"),
         points=result.points,
         max_points=result.max_points,
+        badges=f"; {said}" if (said := badges(result.exercises)) else "",
         summary=_summary(result.exercises) if len(result.exercises) > 1 else "",
         notes=f"<h2>About the file</h2>\n<ul>{notes}</ul>\n" if notes else "",
         exercises="\n".join(_exercise(result, exercise) for exercise in result.exercises),
@@ -56,6 +57,7 @@ def _summary(exercises: list[CheckResult]) -> str:
 
 def _line(exercise: CheckResult) -> str:
     name, points = escape(exercise.exercise), f"{exercise.points:g} of {exercise.max_points:g}"
+    points += " (badge)" if exercise.tier == "stretch" else ""
     mark = "✓ passed" if exercise.passed else "· not started" if exercise.is_untouched else "✗ not passed"
     return f"<tr><td>{mark}</td><td><a href='#{name}'>{name}</a></td><td>{points}</td></tr>"
 

@@ -7,13 +7,15 @@ import textwrap
 from autograder.results import CheckResult, Finding, Part
 
 WIDTH = 100
+BADGE = " (a badge, not part of the grade)"
 HINT_COST = "the last stage of a hint was opened"
 
 
 def headline(result: CheckResult, *, graded: bool = False) -> str:
     """One line: passed or not, and the points. A ``graded`` result is final: there is no "yet"."""
     verdict = "passed" if result.passed else "not passed" if graded else "not passed yet"
-    return f"{result.exercise}: {verdict}, {result.points:g} of {result.max_points:g} points"
+    badge = BADGE if result.tier == "stretch" else ""
+    return f"{result.exercise}: {verdict}, {result.points:g} of {result.max_points:g} points{badge}"
 
 
 def text(result: CheckResult, *, pictures: bool = True) -> str:
@@ -48,7 +50,10 @@ def _part(part: Part) -> str:
 
 def _finding(finding: Finding, pictures: bool) -> str:
     lines = [f"{finding.title}  [{finding.key}]"]
-    lines += [textwrap.fill(line, WIDTH, break_on_hyphens=False) if len(line) > WIDTH else line for line in finding.text.splitlines()]
+    lines += [
+        textwrap.fill(line, WIDTH, break_on_hyphens=False) if len(line) > WIDTH else line
+        for line in finding.text.splitlines()
+    ]
     if finding.expected and finding.seen:
         lines.append(f"expected: {finding.expected}\nseen:     {finding.seen}")
     if pictures and finding.picture_text:
