@@ -255,6 +255,9 @@ reveal("lab1/fallback-step-seconds", round(fallback.step_s, 2))
 # %%
 # include: tensor-attention
 
+# %%
+# include: ring-attention
+
 # %% [markdown]
 # ## What you can now defend
 #
