@@ -12,6 +12,8 @@ import msgspec
 
 FORMAT = 1
 NOT_STARTED = "Not started yet"  # title of the finding of an untouched starter
+NOT_GRADED = "not-graded"  # key of the finding that says why a whole notebook got 0 points unread
+HELD = "held"  # key of the finding of a cell whose points wait for a person, and how the notes of its parts begin
 
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,6 +69,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
 
     The points of a ``stretch`` exercise say how far it is; they earn a badge when all are there, and no grade.
     ``hint_cost``: points that opened hints took off the points of the parts (graded homework only).
+    ``held``: points that do not count before a person has read the cell, which reaches beyond its exercise.
     """
 
     format: int = FORMAT
@@ -78,6 +81,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[Finding]
     cases: dict[str, int] = {}
     hint_cost: float = 0.0
+    held: float = 0.0
     tier: Literal["core", "stretch"] = "core"
 
     @property
@@ -113,6 +117,12 @@ class NotebookResult(msgspec.Struct, frozen=True, kw_only=True):
     hints: dict[str, dict[str, int]] = {}
     questions_asked: int = 0
     questions_right: int = 0
+
+    @property
+    def why_unread(self) -> Finding | None:
+        """The one finding of a notebook that could not be graded at all."""
+        findings = [finding for exercise in self.exercises for finding in exercise.findings]
+        return findings[0] if findings and all(finding.key == NOT_GRADED for finding in findings) else None
 
 
 def badges(results: Sequence[CheckResult]) -> str:

@@ -34,7 +34,7 @@ def parse(source: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST:
 @functools.lru_cache(maxsize=256)  # every exercise of a lab is looked for in every cell
 def top_level(source: str) -> frozenset[str]:
     """Functions, classes and variables that the cell binds outside of any function."""
-    tree = _tree(source)
+    tree = tree_of(source)
     if tree is None:
         return frozenset(_DEF.findall(source))
     found: set[str] = set()
@@ -62,7 +62,7 @@ def similar(name: str, *sources: str, outside_functions: bool = False) -> str:
 
 def _bound(source: str) -> set[str]:
     """Every name that the cell binds anywhere: also parameters, local variables and imports."""
-    tree = _tree(source)
+    tree = tree_of(source)
     if tree is None:
         return set()
     found = _stored(tree)
@@ -80,7 +80,7 @@ def _stored(tree: ast.AST) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
-def _tree(source: str) -> ast.AST | None:
+def tree_of(source: str) -> ast.AST | None:
     try:
         return parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -80,6 +80,17 @@ def exercise_cells(data: bytes, lab: Lab) -> Extracted:
     return Extracted(cells, notes, elsewhere)
 
 
+def check_is_of(data: bytes, lab: Lab) -> None:
+    """Raises NotebookFileError for a notebook without an exercise cell of `lab`; it names the lab that it is of."""
+    sources = _code_cells(data)
+    others = [line.split("/")[0] for _, text in sources if (line := exercise_line(text))]
+    if lab.id in others or any(_choose(exercise, sources)[0] is not None for exercise in lab.exercises):
+        return
+    if others:
+        raise NotebookFileError(f"the file is a notebook of {max(set(others), key=others.count)}, not of {lab.id}")
+    raise NotebookFileError(f"the notebook has no exercise cell of {lab.id}")
+
+
 def _others(exercise: Exercise, chosen: str, sources: list[tuple[str, str]]) -> list[str]:
     """Unmarked cells that define the exercise's function."""
     unmarked = [text for grade_id, text in sources if not grade_id and exercise_line(text) is None and text != chosen]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from autograder import course as course_file
@@ -10,14 +11,15 @@ from autograder import lab_file, record, untouched
 from autograder.checks import names
 from autograder.checks.student import Assembly
 from autograder.course import Course, Exercise
-from autograder.grading import extract, reaching
+from autograder.grading import extract
+from autograder.grading.hold import hold
 from autograder.grading.host import JobHost, Progress, zero
 from autograder.grading.job import Request
 from autograder.progress import digest
 from autograder.results import CheckResult, Finding, NotebookResult, Params
 
 MAX_LINE = 200  # characters of a line that are shown
-MAX_NAMES = 6  # of one cell in a note
+_NOTHING: Mapping[str, str] = {}
 
 
 def _quiet(text: str) -> None:
@@ -35,6 +37,7 @@ def check_exercise(
     room: str = "",
     elsewhere: str = "",
     deadline_s: float | None = None,
+    accepted: bool = False,
 ) -> CheckResult:
     """Check one exercise cell.
 
@@ -48,6 +51,7 @@ def check_exercise(
         room: whose code it is, where `host` has a sandbox: two names never share a process or a file.
         elsewhere: text of an unmarked cell that defines the exercise's function, too.
         deadline_s: wall-clock seconds (default: those of course.yaml).
+        accepted: a person has read the cell, so that nothing of it is held (`autograder.grading.hold`).
     """
     root = root or course_file.find_root()
     course = course_file.load(root)
@@ -62,9 +66,11 @@ def check_exercise(
     request = Request(secrets.token_hex(16), assembly, exercise, params or Params(), room)
     limit_s = course.grading.deadline_s if deadline_s is None else deadline_s
     if host is not None:
-        return host.check(request, limit_s, progress)
-    with JobHost() as fresh:
-        return fresh.check(request, limit_s, progress)
+        result = host.check(request, limit_s, progress)
+    else:
+        with JobHost() as fresh:
+            result = fresh.check(request, limit_s, progress)
+    return result if accepted else hold(result, source, (assembly.setup, given.starter))
 
 
 def grade_notebook(
@@ -75,24 +81,29 @@ def grade_notebook(
     host: JobHost | None = None,
     root: Path | None = None,
     progress: Progress = _quiet,
+    accepted: Mapping[str, str] = _NOTHING,
 ) -> NotebookResult:
     """Grade every exercise of a lab in one notebook. Nothing of the notebook runs in this process.
 
     Args:
         host: where its code runs. Every call gets a room of its own there, so one host serves a whole class. Without
             one: a new one beside this process, for notebooks of one's own.
+        accepted: exercise id -> digest (`autograder.progress.digest`) of a cell that a person has read: not held.
 
     Raises:
-        NotebookFileError: the file is missing or is no notebook.
+        NotebookFileError: the file is missing, or is no notebook, or no notebook of that lab.
     """
     if host is None:
         with JobHost() as fresh:
-            return grade_notebook(path_or_bytes, lab_id, params, host=fresh, root=root, progress=progress)
+            return grade_notebook(
+                path_or_bytes, lab_id, params, host=fresh, root=root, progress=progress, accepted=accepted
+            )
     root = root or course_file.find_root()
     course: Course = course_file.load(root)
     lab = course.lab(lab_id)
     facts = lab_file.load(root, lab_id)
     data = extract.read(path_or_bytes)
+    extract.check_is_of(data, lab)
     found = extract.exercise_cells(data, lab)
     room = secrets.token_hex(8)
     results = [
@@ -105,6 +116,7 @@ def grade_notebook(
             root=root,
             room=room,
             elsewhere=found.elsewhere.get(e.id, ""),
+            accepted=accepted.get(e.id) == digest(found.cells.get(e.id, "")),
         )
         for e in lab.exercises
     ]
@@ -114,24 +126,13 @@ def grade_notebook(
         lab=lab_id,
         notebook=f"{lab_id}.ipynb",
         exercises=record.with_next_hints(results, opened, {key: e.hints for key, e in facts.exercises.items()}),
-        notes=found.notes + _reaching(found.cells, facts),
+        notes=found.notes,
         points=sum(r.grade for r in results),
         max_points=lab.max_points,
         hints=opened,
         questions_asked=len(facts.questions),
         questions_right=record.answered_right(record.answers(data, lab_id, facts.questions), facts.questions),
     )
-
-
-def _reaching(cells: dict[str, str], facts: lab_file.LabFile) -> list[str]:
-    """A note for every cell that uses what its exercise does not ask for."""
-    notes = []
-    for exercise_id, source in cells.items():
-        given = f"{facts.setup_of(exercise_id)}\n{facts.exercise(exercise_id).starter}"
-        if found := reaching.reaches(source, given):
-            text = "which the exercise does not ask for, so a person should read the cell"
-            notes.append(f"{exercise_id}: the cell uses {', '.join(found[:MAX_NAMES])}, {text}")
-    return notes
 
 
 def _without_running(source: str | None, exercise: Exercise, starter: str, elsewhere: str) -> Finding | None:

@@ -17,13 +17,13 @@ from statistics import mean, median
 from autograder import report
 from autograder.errors import LabError
 from autograder.grading.extract import needs_look
-from autograder.nbgrader_bridge import seal, workers
+from autograder.nbgrader_bridge import acceptance, seal, workers
 from autograder.nbgrader_bridge.folder import CourseFolder
 from autograder.nbgrader_bridge.intake import Submission
 from autograder.nbgrader_bridge.pipeline import Pipeline
 from autograder.nbgrader_bridge.regrades import Regrade
 from autograder.nbgrader_bridge.workers import Done, Sealing
-from autograder.results import NotebookResult
+from autograder.results import HELD, NotebookResult, Part
 
 Say = Callable[[str, bool], None]  # text, end of line
 
@@ -47,7 +47,8 @@ class Row:
     @property
     def looks(self) -> list[str]:
         """Everything that a person should look at."""
-        return [text for text in (str(self.change or ""), self.problem, *self.notes) if text]
+        held = acceptance.waits(self.result, self.student) if self.result else []
+        return [text for text in (str(self.change or ""), self.problem, *self.notes, *held) if text]
 
 
 def grade_all(sealing: Sealing, pipeline: Pipeline, submissions: list[Submission], say: Say) -> Iterator[Row]:
@@ -122,13 +123,20 @@ def _line(row: Row) -> str:
 def _missed(result: NotebookResult) -> str:
     """Exercises with the parts that failed; where nothing passed, what was seen first in a started one says more."""
     findings = [finding for exercise in result.exercises for finding in exercise.findings]
-    if result.points == 0 and findings:
+    if result.points == 0 and findings and not any(exercise.held for exercise in result.exercises):
         return next((f for f in findings if f.key != "unfinished"), findings[0]).title
     fresh = [e for e in result.exercises if e.is_untouched]
-    wrong = [e for e in result.exercises if e not in fresh and any(not part.passed for part in e.parts)]
-    said = [f"{e.exercise.split('/')[1]} ({', '.join(p.key for p in e.parts if not p.passed)})" for e in wrong]
-    missed = ["missed: " + ", ".join(said)] if said else []
+    lost = {e.exercise: [p.key for p in e.parts if _is_missed(p)] for e in result.exercises if e not in fresh}
+    said = [f"{exercise.split('/')[1]} ({', '.join(keys)})" for exercise, keys in lost.items() if keys]
+    held = sum(e.held for e in result.exercises)
+    missed = [f"{held:g} points held"] if held else []
+    missed += ["missed: " + ", ".join(said)] if said else []
     return "; ".join([*missed, *([f"not started: {len(fresh)} of {len(result.exercises)}"] if fresh else [])])
+
+
+def _is_missed(part: Part) -> bool:
+    """Whether a part is lost; one that is held is not."""
+    return not part.passed and not part.note.startswith(HELD)
 
 
 def summary(rows: list[Row], assignment: str) -> Iterable[str]:
@@ -149,7 +157,10 @@ def summary(rows: list[Row], assignment: str) -> Iterable[str]:
             f"points out of {results[0].max_points:g}: mean {mean(points):.3g}, median {median(points):g}, "
             f"lowest {min(points):g}, highest {max(points):g}"
         )
-        yield from _parts(results)
+        unread = [row.student for row in rows if row.result and row.result.why_unread]
+        if unread:
+            yield f"0 points unread, the reasons stand below: {', '.join(unread)}"
+        yield from _parts([result for result in results if not result.why_unread])
     if looks:
         yield "needs a look:"
         yield from (f"  {student}: {text}" for student, text in looks)
@@ -162,11 +173,13 @@ def plural(count: int, noun: str) -> str:
 
 def _parts(results: list[NotebookResult]) -> Iterable[str]:
     """A line an exercise, and below it the parts that were missed by those who had begun it."""
+    if not results:
+        return
     width = max(len(exercise.exercise) for exercise in results[0].exercises)
     for all_of_one in zip(*(result.exercises for result in results), strict=True):
         begun = [one for one in all_of_one if not one.is_untouched]
         passed = sum(one.passed for one in begun)
         untouched = f", not started by {len(all_of_one) - len(begun)}" if len(begun) < len(all_of_one) else ""
         yield f"  {all_of_one[0].exercise:<{width}}  passed by {passed} of {len(all_of_one)}{untouched}"
-        missed = Counter(part.title for one in begun for part in one.parts if not part.passed)
+        missed = Counter(part.title for one in begun for part in one.parts if _is_missed(part))
         yield from (f"    {title}: missed by {count}" for title, count in missed.items())

@@ -42,6 +42,12 @@ _HOME = click.option(
 @_COURSE
 @_ASSIGNMENT
 @click.option("--only", metavar="STUDENT", help="Grade this student only, also when nothing changed.")
+@click.option(
+    "--accept",
+    metavar="STUDENT[/EXERCISE]",
+    multiple=True,
+    help="Count the points of cells that were held because they reach beyond their exercise: you have read them.",
+)
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Submissions at the same time.")
 @click.option("--seed-file", type=click.Path(path_type=Path), help="The grading seed [default: in the course folder].")
 @click.option(
@@ -86,6 +92,7 @@ class _Options:
 
     assignment: str | None
     only: str | None
+    accept: tuple[str, ...]
     jobs: int
     seed_file: Path | None
     new_seed: bool
@@ -95,19 +102,20 @@ class _Options:
 
 def _grade(submissions: Path | None, course_dir: Path, options: _Options) -> bool:
     """Grade and print; returns whether a submission could not be graded."""
-    from autograder.nbgrader_bridge import intake
+    from autograder.nbgrader_bridge import acceptance, intake
 
     if options.only and (options.new_seed or options.cases):
         raise BridgeError("--new-seed and --cases change the hidden cases of everybody: leave out --only.")
-    if submissions and not submissions.exists():
-        raise BridgeError(f"{submissions} does not exist: name a folder of notebooks or a zip archive.")
-    bubblewrap.require(options.isolation)
     submissions = submissions and submissions.resolve()  # nbgrader's applications change the working folder
     folder = CourseFolder.at(course_dir.resolve(), options.seed_file)
-    lab = _lab(options.assignment, folder, submissions)
+    intake.check_any(submissions, folder)
+    bubblewrap.require(options.isolation)
+    lab = intake.lab_of(options.assignment, folder, submissions)
     if folder.exists:
         folder.check_writable()
     pipeline = _open(folder, lab)
+    for who in options.accept:
+        click.echo(acceptance.accept(folder, lab, who))
     with intake.opened(submissions or folder.root / "submitted", lab) as found:
         if options.only:
             found = [submission for submission in found if submission.student == options.only]
@@ -257,19 +265,10 @@ def _say(text: str, end: bool) -> None:
     click.echo(text, nl=end)
 
 
-def _lab(assignment: str | None, folder: CourseFolder, submissions: Path | None = None) -> str:
-    """The lab that is named, or the only one that there is, that the submissions name, or that the folder knows."""
+def _lab(assignment: str | None, folder: CourseFolder) -> str:
     from autograder.nbgrader_bridge import intake
 
-    labs = [lab.id for lab in course.load().labs() if lab.exercises]
-    if assignment is None:
-        named = intake.labs_named(submissions) if submissions else set()
-        for known in (labs, [x for x in labs if x in named], [x for x in labs if folder.released(x).is_dir()]):
-            if len(known) == 1:
-                return known[0]
-    if assignment not in labs:
-        raise BridgeError(f"Name a lab with --assignment. Labs with exercises: {', '.join(labs)}.")
-    return assignment
+    return intake.lab_of(assignment, folder)
 
 
 def _open(folder: CourseFolder, lab: str) -> Pipeline:

@@ -186,6 +186,10 @@ class CourseFolder:
         """File of what later gradings of one submission changed."""
         return self.root / "sealed" / student / f"{assignment}.regrades.json"
 
+    def accepted(self, student: str, assignment: str) -> Path:
+        """File that says which cells of one submission a person has read and accepted."""
+        return self.root / "sealed" / student / f"{assignment}.accepted.json"
+
     def report(self, student: str, assignment: str) -> Path:
         """Page of one submission, written by us right after grading."""
         return self.root / "reports" / student / f"{assignment}.html"

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from autograder import course
 from autograder.grading.extract import MAX_BYTES
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder, check_student_name
@@ -58,6 +59,38 @@ def opened(submissions: Path, assignment: str) -> Iterator[list[Submission]]:
         if not found:
             raise BridgeError(f"{submissions} holds no notebook.")
         yield [found[student] for student in sorted(found)]
+
+
+def check_any(submissions: Path | None, folder: CourseFolder) -> None:
+    """Raises BridgeError when there is nothing to grade, before anything is asked or made."""
+    if submissions is None:
+        if not any(folder.root.glob("submitted/*/*/*.ipynb")):
+            raise BridgeError(
+                f"There is nothing to grade: {folder.root / 'submitted'} holds no submission. Name a folder of "
+                "notebooks or a zip archive, or another course folder with --course."
+            )
+    elif not submissions.exists():
+        raise BridgeError(f"{submissions} does not exist: name a folder of notebooks or a zip archive.")
+    elif submissions.is_dir() and not any(entry.name[0] not in "._" for entry in submissions.iterdir()):
+        raise BridgeError(f"{submissions} is empty: name a folder of notebooks or a zip archive.")
+
+
+def lab_of(assignment: str | None, folder: CourseFolder, submissions: Path | None = None) -> str:
+    """The lab that is named, or the only one that there is, that the submissions name, or that the folder knows.
+
+    Raises:
+        BridgeError: there is no such lab, or several could be meant.
+    """
+    labs = [lab.id for lab in course.load().labs() if lab.exercises]
+    if assignment is None:
+        named = labs_named(submissions) if submissions else set()
+        for known in (labs, [x for x in labs if x in named], [x for x in labs if folder.released(x).is_dir()]):
+            if len(known) == 1:
+                return known[0]
+    if assignment not in labs:
+        wrong = f"There is no lab {assignment} with exercises." if assignment else "It is not clear which lab is meant."
+        raise BridgeError(f"{wrong} Name one with --assignment: {', '.join(labs)}.")
+    return assignment
 
 
 def labs_named(submissions: Path) -> set[str]:

@@ -78,6 +78,7 @@ def _reason(old: Before, new: Seal) -> str:
         "another submission": old.seal.submission_sha256 != new.submission_sha256,
         "another grading seed": old.valid == "earlier",
         "other hidden cases": old.seal.cases != new.cases,
+        "held points were accepted": old.seal.accepted != new.accepted,
         "another version of the grader": old.seal.grader_sha256 != new.grader_sha256,
     }
     said = [reason for reason, holds in reasons.items() if holds]

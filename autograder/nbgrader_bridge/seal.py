@@ -22,21 +22,20 @@ import msgspec
 from autograder import course, lab_file
 from autograder.errors import NotebookFileError, SandboxError
 from autograder.grading.host import BROKE_OFF, JobHost
-from autograder.nbgrader_bridge import regrades
+from autograder.nbgrader_bridge import acceptance, regrades
 from autograder.nbgrader_bridge.errors import BridgeError, StaleSeal
 from autograder.nbgrader_bridge.folder import Cases, CourseFolder
 from autograder.nbgrader_bridge.regrades import Regrade
-from autograder.results import CheckResult, Finding, NotebookResult, Params, Part
+from autograder.results import NOT_GRADED, CheckResult, Finding, NotebookResult, Params, Part
 
 FORMAT = 1
-NOT_GRADED = "not-graded"  # key of the finding that says why a notebook got 0 points unseen
 _LOG = logging.getLogger(__name__)
 
 
 class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A sealed result. `broken` is true when the grader itself failed; such a seal is never taken as fresh.
 
-    `cases`: whether the hidden cases are those of the class, or the student's own.
+    `cases`: whether the hidden cases are those of the class, or the student's own. `accepted`: `acceptance.read`.
     """
 
     format: int = FORMAT
@@ -46,6 +45,7 @@ class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     grader_sha256: str
     broken: bool = False
     cases: Cases = "class"
+    accepted: dict[str, str] = {}
     result: NotebookResult
     mac: str = ""
 
@@ -92,7 +92,8 @@ def fresh(folder: CourseFolder, student: str, assignment: str) -> Seal:
     identity = (stored.student, stored.assignment, stored.submission_sha256, stored.grader_sha256)
     digest = submission_digest(folder, student, assignment)
     expected = (student, assignment, digest, grader_digest(assignment))
-    if stored.broken or stored.cases != folder.cases or identity != expected:
+    as_asked = stored.cases == folder.cases and stored.accepted == acceptance.read(folder, student, assignment)
+    if stored.broken or not as_asked or identity != expected:
         raise StaleSeal(f"{path} belongs to another version of the submission or of the grader.")
     return stored
 
@@ -163,15 +164,17 @@ def _grade(folder: CourseFolder, student: str, assignment: str, host: JobHost) -
     from autograder.grading import grade_notebook
 
     data = _submission(folder, student, assignment)
+    accepted = acceptance.read(folder, student, assignment)
     broken = False
     try:
         if not data:
-            raise NotebookFileError(f"No notebook called {assignment}.ipynb was handed in.")
+            raise NotebookFileError(f"no notebook called {assignment}.ipynb was handed in")
         whose = student if folder.cases == "student" else ""
-        result = grade_notebook(data, assignment, Params(kind="hidden", seed=folder.seed(), student=whose), host=host)
+        params = Params(kind="hidden", seed=folder.seed(), student=whose)
+        result = grade_notebook(data, assignment, params, host=host, accepted=accepted)
     except NotebookFileError as error:
-        said = str(error).rstrip(".")
-        result = nothing(assignment, f"{said}. Save your notebook in JupyterLab and hand in that file.")
+        said = str(error)[0].upper() + str(error)[1:].rstrip(".")
+        result = nothing(assignment, f"{said}. Hand in {assignment}.ipynb as JupyterLab saves it.")
     except SandboxError:
         raise
     except Exception as error:
@@ -187,6 +190,7 @@ def _grade(folder: CourseFolder, student: str, assignment: str, host: JobHost) -
         grader_sha256=grader_digest(assignment),
         broken=broken,
         cases=folder.cases,
+        accepted=accepted,
         result=msgspec.structs.replace(result, notebook=f"{assignment}.ipynb"),
     )
 

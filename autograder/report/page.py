@@ -38,14 +38,18 @@ article {{ border-top: 1px solid #888; margin-top: 1.5rem; padding-top: 0.5rem; 
 def page(result: NotebookResult, student: str) -> str:
     """The page for one student: points, what was odd about the file, and the findings of every exercise."""
     notes = "".join(f"<li>{escape(note)}</li>" for note in result.notes)
+    unread = result.why_unread
+    exercises = [_exercise(result, exercise) for exercise in result.exercises]
+    if unread:
+        exercises = [f"<h2>{escape(unread.title)}</h2>\n<p>{escape(unread.text)}</p>"]
     return _PAGE.format(
         title=escape(f"{result.lab}: {student}"),
         points=result.points,
         max_points=result.max_points,
         badges=f"; {said}" if (said := badges(result.exercises)) else "",
-        summary=_summary(result.exercises) if len(result.exercises) > 1 else "",
+        summary=_summary(result.exercises) if len(exercises) > 1 else "",
         notes=f"<h2>About the file</h2>\n<ul>{notes}</ul>\n" if notes else "",
-        exercises="\n".join(_exercise(result, exercise) for exercise in result.exercises),
+        exercises="\n".join(exercises),
         questions=_questions(result),
     )
 
@@ -59,6 +63,7 @@ def _line(exercise: CheckResult) -> str:
     name, points = escape(exercise.exercise), f"{exercise.points:g} of {exercise.max_points:g}"
     points += " (badge)" if exercise.tier == "stretch" else ""
     mark = "✓ passed" if exercise.passed else "· not started" if exercise.is_untouched else "✗ not passed"
+    mark = "… held" if exercise.held else mark
     return f"<tr><td>{mark}</td><td><a href='#{name}'>{name}</a></td><td>{points}</td></tr>"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from autograder.results import CheckResult, Finding, Part
+from autograder.results import HELD, CheckResult, Finding, Part
 
 WIDTH = 100
 BADGE = " (a badge, not part of the grade)"
@@ -14,8 +14,9 @@ HINT_COST = "the last stage of a hint was opened"
 def headline(result: CheckResult, *, graded: bool = False) -> str:
     """One line: passed or not, and the points. A ``graded`` result is final: there is no "yet"."""
     verdict = "passed" if result.passed else "not passed" if graded else "not passed yet"
+    held = f", {result.held:g} held until a person has read the cell" if result.held else ""
     badge = BADGE if result.tier == "stretch" else ""
-    return f"{result.exercise}: {verdict}, {result.points:g} of {result.max_points:g} points{badge}"
+    return f"{result.exercise}: {verdict}, {result.points:g} of {result.max_points:g} points{badge}{held}"
 
 
 def text(result: CheckResult, *, pictures: bool = True) -> str:
@@ -32,6 +33,8 @@ def verdict(part: Part) -> tuple[str, str]:
     """A mark and a word for a part: never colour or mark alone."""
     if part.passed:
         return "✓", "passed"
+    if part.note.startswith(HELD):
+        return "…", "held"
     return ("·", "not looked at") if part.note else ("✗", "not passed")
 
 

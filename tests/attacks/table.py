@@ -49,7 +49,7 @@ else:
 class Attack:
     """One attack. `finds`: keys of findings of which one must be reported; empty when nothing went wrong for the check.
 
-    `says` must stand in a finding; `gains`: parts that rest on reported fields, which lies reach.
+    `says` must stand in a finding.
     """
 
     name: str
@@ -58,7 +58,6 @@ class Attack:
     base: str = "nothing"
     finds: tuple[str, ...] = ("value",)
     says: str = ""
-    gains: tuple[str, ...] = ()
 
     def cell(self, **names: object) -> str:
         """The exercise cell. `names` replace {marks} in the attack's code."""
@@ -444,10 +443,8 @@ def empty_ring(tensor):
         dist.recv(torch.empty_like(into), (rank - 1) % size)
         sending.wait()
 """
-_ALL = ("value", "terminates", "point-to-point-only", "hub", "bytes", "agreement", "slow-rank", "input-mutated")
-
-#: Lies that nobody outside can see through: they gain points, and a note asks the instructor to read the cell.
-LIES = (
+#: Lies that no value and no trace shows: a person reads the cell before its points count.
+LIES: tuple[Attack, ...] = (
     Attack(
         "the inputs of everyone, and a ring of empty messages",
         _EMPTY_RING,
@@ -458,8 +455,7 @@ LIES = (
         empty_ring(tensor)
         tensor.copy_(sum(torch.from_numpy(x) for x in frame.f_locals["case"].inputs()))
         """,
-        finds=(),
-        gains=_ALL,
+        finds=("held",),
     ),
     Attack(
         "files, and a ring of empty messages",
@@ -475,8 +471,7 @@ LIES = (
         empty_ring(tensor)
         tensor.copy_(sum(torch.load(f"{calls}.{r}") for r in range(size)))
         """,
-        finds=(),
-        gains=_ALL,
+        finds=("held",),
     ),
     Attack(
         "another socket, and a ring of empty messages",
@@ -505,8 +500,56 @@ LIES = (
             link.sendall(tensor.numpy().tobytes())
             tensor.copy_(take(link))
         """,
-        finds=(),
-        gains=_ALL,
+        finds=("held", "crash", "deadline"),
+    ),
+)
+
+
+def _lie(name: str, inside: str, outside: str = "") -> Attack:
+    """The sum in `total` comes another way, then a ring of empty messages; no import is needed."""
+    start = "rank, size, total = dist.get_rank(), dist.get_world_size(), tensor.clone()\n"
+    end = "\nempty_ring(tensor)\ntensor.copy_(total)"
+    return Attack(
+        name,
+        _EMPTY_RING + textwrap.dedent(outside),
+        start + textwrap.dedent(inside) + end,
+        finds=("held", "crash", "value", "point-to-point-only"),
+    )
+
+
+LIES += (
+    _lie(
+        "the store of the group",
+        """\
+        store = dist.group.WORLD.get_group_store()
+        store.set(f"{rank}/{len(tensor)}", tensor.numpy().tobytes())
+        parts = [store.get(f"{r}/{len(tensor)}") for r in range(size)]
+        if len(tensor): total = sum(torch.frombuffer(bytearray(part), dtype=tensor.dtype) for part in parts)
+        """,
+    ),
+    _lie(
+        "works that are launched and never announced",
+        """\
+        work = dist.all_reduce(total, async_op=True)
+        work.launch(0, 0)
+        """,
+    ),
+    _lie(
+        "a private name by a class of its own",
+        "Own.inside(dist.group.WORLD).allreduce([total]).wait()",
+        """\
+        class Own:
+            def __init__(self): self._inner = None
+            def inside(self): return self._inner
+        """,
+    ),
+    _lie(
+        "shared memory by a file name",
+        """\
+        parts = [torch.from_file(f"/dev/shm/{len(tensor)}.{r}", True, len(tensor), dtype=tensor.dtype) for r in range(size)]
+        parts[rank].copy_(tensor)
+        if len(tensor): total = sum(parts)
+        """,
     ),
 )
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder import lab_file
-from autograder.grading import CheckResult, JobHost, Params, check_exercise, reaching
+from autograder.grading import CheckResult, JobHost, Params, check_exercise
 from tests.attacks.conftest import ONE_CASE, Outside
 from tests.attacks.table import ATTACKS, COMPARISONS, DETOURS, EXERCISE, LIES, REACHES, Attack, honest
 from tests.needs import needs_bubblewrap
@@ -45,13 +44,9 @@ def _attack(attack: Attack, params: Params, host: JobHost, course: Path, outside
     cell = attack.cell(**outside.names)
     result = check_exercise(cell, EXERCISE, params, host=host, root=course, room=attack.name)
     for part, allowed in zip(result.parts, fair.parts, strict=True):
-        assert part.points <= allowed.points or part.key in attack.gains, (part, result.findings)
+        assert part.points <= allowed.points, (part, result.findings)
     seen = [finding.key for finding in result.findings]
     assert not attack.finds or set(seen) & set(attack.finds), (seen, result.findings)
-    if attack.gains:
-        given = "\n".join((lab_file.load(course, "lab2").setup_of(EXERCISE), honest("nothing")))
-        assert reaching.reaches(cell, given), "whoever gains by a lie has a note for the instructor"
-        assert result.points > fair.points, "docs/instructors.md says that this lie gains"
     said = "\n".join(f"{finding.title} {finding.text}" for finding in result.findings)
     assert attack.says in said
     assert len(said) < 20_000

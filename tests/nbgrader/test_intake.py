@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.nbgrader_bridge import commands, intake
+from autograder.nbgrader_bridge import intake
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder, check_student_name
 from tests.nbgrader import notebooks
@@ -84,14 +84,14 @@ def test_the_lab_is_what_the_notebooks_say_it_is(tmp_path: Path) -> None:
     notebooks.write(folder / "ana.ipynb", notebooks.released())
     (folder / "ben").mkdir()
     (folder / "ben" / "lab1.ipynb").symlink_to("/dev/zero")
-    assert commands._lab(None, nothing, folder) == LAB
+    assert intake.lab_of(None, nothing, folder) == LAB
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("ana_1_2_lab1.ipynb", "{}")
         archive.writestr("ben/notes.txt", "# exercise: lab2/wrap")
-    assert commands._lab(None, nothing, packed) == "lab1"
+    assert intake.lab_of(None, nothing, packed) == "lab1"
     notebooks.write(folder / "cleo" / "lab1.ipynb", "{}")
     for unclear in (None, folder, tmp_path / "none"):
-        with pytest.raises(BridgeError, match=r"Name a lab with --assignment\. Labs with exercises: lab1, lab2"):
-            commands._lab(None, nothing, unclear)
+        with pytest.raises(BridgeError, match="Name one with --assignment: lab1, lab2"):
+            intake.lab_of(None, nothing, unclear)
     nothing.released(LAB).mkdir(parents=True)
-    assert commands._lab(None, nothing) == LAB
+    assert intake.lab_of(None, nothing) == LAB
