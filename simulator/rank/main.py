@@ -104,7 +104,7 @@ def _initialise(start: Start, ctx: context.Context) -> Any:
     from torch._C._distributed_c10d import set_debug_level_from_env
     from torch.optim import optimizer
 
-    from simulator.rank import charge, clocks, group, phases, store, streams, threads, views, work
+    from simulator.rank import charge, clocks, group, handovers, phases, store, streams, threads, views, work
 
     faulthandler.enable(file=os.fdopen(os.dup(2), "w"))
     hidden = tuple(
@@ -122,6 +122,7 @@ def _initialise(start: Start, ctx: context.Context) -> Any:
     set_debug_level_from_env()
     work.patch_future_wait()
     threads.install()
+    handovers.install()
     phases.install()
     streams.install(threads.current, ctx.on_stall)
     if start.memory_bytes >= 0:

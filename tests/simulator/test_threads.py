@@ -1,6 +1,9 @@
 """Helper threads of a rank: own clocks, one digest, hangs that are found."""
 
+import queue
 import select
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -55,21 +58,75 @@ def test_asynchronous_checkpoints(tmp_path):
 
 
 @pytest.mark.parametrize("task_s", [0.0, 2e-3])
-def test_whether_a_thread_really_had_to_wait_does_not_show(task_s):
-    traces = [simulator.run(_waits_for_a_task, 1, args=(task_s, is_late), echo=False).trace for is_late in (0, 1)]
-    assert traces[0].digest == traces[1].digest, traces[0].diff(traces[1])
+@pytest.mark.parametrize("how", ["future", "event", "queue", "stack", "full queue"])
+def test_whether_a_thread_really_had_to_wait_does_not_show(how, task_s):
+    runs = [simulator.run(_WAITS[how], 1, args=(task_s, is_late), echo=False) for is_late in (0, 1)]
+    assert runs[0].trace.digest == runs[1].trace.digest, runs[0].trace.diff(runs[1].trace)
+    assert runs[0].results == runs[1].results == [1_000_000 + max(1_000_000, round(task_s * 1e9))]
 
 
-def _waits_for_a_task(task_s: float, is_late: int) -> None:
+def _waits_for_a_task(task_s: float, is_late: int) -> int:
     """The main thread asks for a result that is not there yet, or (late) has been there for a while in real time."""
+    began = time.perf_counter_ns()
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(_task, task_s, 0.0 if is_late else 0.3)
+        future = pool.submit(_task, task_s, 0.0 if is_late else 0.1)
         simulator.compute(1e-3)
-        select.select([], [], [], 0.3 if is_late else 0.0)  # sleeps in real time
+        select.select([], [], [], 0.1 if is_late else 0.0)  # sleeps in real time
         future.result()
         simulator.compute(1e-3)
+        return time.perf_counter_ns() - began
 
 
 def _task(task_s: float, real_s: float) -> None:
     select.select([], [], [], real_s)
     simulator.compute(task_s)
+
+
+def _waits_in(wait, tell, task_s: float, is_late: int) -> int:
+    """The same with a thread that tells and a main thread that waits for it."""
+
+    def work() -> None:
+        _task(task_s, 0.0 if is_late else 0.1)
+        tell()
+
+    began, helper = time.perf_counter_ns(), threading.Thread(target=work)
+    helper.start()
+    simulator.compute(1e-3)
+    select.select([], [], [], 0.1 if is_late else 0.0)
+    wait()
+    simulator.compute(1e-3)
+    lasted_ns = time.perf_counter_ns() - began
+    helper.join()
+    return lasted_ns
+
+
+def _waits_for_an_event(task_s: float, is_late: int) -> int:
+    event = threading.Event()
+    return _waits_in(event.wait, event.set, task_s, is_late)
+
+
+def _waits_for_an_item(task_s: float, is_late: int) -> int:
+    items: queue.Queue[int] = queue.Queue()
+    return _waits_in(items.get, lambda: items.put(1), task_s, is_late)
+
+
+def _waits_for_the_last_item(task_s: float, is_late: int) -> int:
+    items: queue.LifoQueue[int] = queue.LifoQueue()
+    items.put(0)
+    items.get()
+    return _waits_in(items.get, lambda: items.put(1), task_s, is_late)
+
+
+def _waits_for_a_place(task_s: float, is_late: int) -> int:
+    items: queue.Queue[int] = queue.Queue(maxsize=1)
+    items.put(0)
+    return _waits_in(lambda: items.put(1), items.get, task_s, is_late)
+
+
+_WAITS = {
+    "future": _waits_for_a_task,
+    "event": _waits_for_an_event,
+    "queue": _waits_for_an_item,
+    "stack": _waits_for_the_last_item,
+    "full queue": _waits_for_a_place,
+}
