@@ -5,6 +5,7 @@ Exit codes of every command: 0 passed or done, 1 not passed, 2 unusable input (`
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from typing import Any
@@ -45,6 +46,14 @@ class _LazyGroup(click.Group):
         module, attribute, _ = _COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+        if near and args[0] not in _COMMANDS:
+            raise click.UsageError(f"There is no command {args[0]!r}: did you mean {near[0]}?", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, _COMMANDS[name][2]) for name in self.list_commands(ctx) if name in _COMMANDS]

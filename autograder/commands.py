@@ -182,11 +182,12 @@ def _line(exercise: Exercise, done: progress.ExerciseProgress, saved: str | None
 
 
 def _next(course: Course, known: progress.Progress) -> str:
-    lab: Lab
-    for lab in course.labs():
-        for exercise in lab.exercises:
-            if not known.of(exercise.id).ever_passed:
-                return f"next: {exercise.id}, in labs/{lab.id}/{lab.id}.ipynb"
+    """The first exercise that is not passed: of the core in the order of the labs, then of the stretch exercises."""
+    for exercise in sorted(course.exercises(), key=lambda e: e.tier):
+        if not known.of(exercise.id).ever_passed:
+            lab_id = exercise.id.split("/")[0]
+            badge = ", for a badge" if exercise.tier == "stretch" else ""
+            return f"next: {exercise.id}, in labs/{lab_id}/{lab_id}.ipynb{badge}"
     return "Everything that is here so far is done."
 
 

@@ -197,7 +197,7 @@ lost.timeline()
 #
 # You know the four words that everything here is built from: **rank**, **collective**, **outcome**, **replay**.
 #
-# - Open `labs/lab2/lab2.ipynb` (in the folder list on the left) for the first exercise.
+# - Open `labs/lab1/lab1.ipynb` (in the folder list on the left) for the first exercise; Lab 2 comes after it.
 # - An exercise has a cell for your code and a cell with `check(...)`. The check says what it saw and on which rank;
 #   it never gives you only a traceback. You may check as often as you like.
 # - `hint(...)` gives you one step at a time, about what the last check found.

@@ -193,3 +193,8 @@ def test_commands_of_authors_say_so_where_there_are_no_sources(here: Path) -> No
     shutil.rmtree("solutions")
     for command in ("mutants", "validate"):
         assert "for authors of the course" in str(call(command).exception)
+
+
+def test_a_mistyped_command_is_asked_about() -> None:
+    assert "There is no command 'chek': did you mean check?" in call("chek", EXERCISE).output
+    assert "No such command 'xyz'" in call("xyz").output

@@ -97,3 +97,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path: Path) -> None:
             assert ("passed" if solved else "still the starter") in said
         [compared] = [cell for cell in cells if "comparison = " in cell.source]
         assert "NOT as predicted" not in json.dumps(compared.outputs)
+
+
+def test_the_written_budgets_are_of_their_kinds_and_no_close_calls() -> None:
+    assert choose_cases.problems() == []

@@ -62,9 +62,20 @@ def _wrong_reason(seen: Seen[Case, list[Answer]]) -> Fault | None:
     return None
 
 
+def _none_at_all(seen: Seen[Case, list[Answer]]) -> Fault | None:
+    """No plan in the plain question where there is one: then nothing about the plan can be right."""
+    best = oracle(seen.case, *seen.case.asked()[0])
+    if best.infeasible or not seen.said[0][0].infeasible:
+        return None
+    wanted = seen.case.asked()[0][1].plans[best.plan].name
+    return Fault(f"there is no plan to look at, although {wanted} keeps every limit.", wanted, "no plan")
+
+
 def _wrong_plan(seen: Seen[Case, list[Answer]]) -> Fault | None:
     """A plan that breaks a limit, or costs over 5 % more than the cheapest."""
     case = seen.case
+    if missing := _none_at_all(seen):
+        return missing
     for name, said, (cluster, budget) in zip(VARIANTS, seen.said[0], case.asked(), strict=True):
         best = oracle(case, cluster, budget)
         if said.infeasible or best.infeasible:
@@ -101,6 +112,8 @@ def _inconsistent(seen: Seen[Case, list[Answer]]) -> Fault | None:
 def _wrong_limits(seen: Seen[Case, list[Answer]]) -> Fault | None:
     """Numbers that are not those of the plan that was chosen."""
     case = seen.case
+    if missing := _none_at_all(seen):
+        return missing
     for said, (cluster, budget) in zip(seen.said[0], case.asked(), strict=True):
         if said.infeasible or said.plan < 0:
             continue
@@ -115,6 +128,8 @@ def _wrong_limits(seen: Seen[Case, list[Answer]]) -> Fault | None:
 
 def _wrong_fallback(seen: Seen[Case, list[Answer]]) -> Fault | None:
     """Another plan than the fastest that fits on what is left when a node is gone."""
+    if missing := _none_at_all(seen):
+        return missing
     for said, (cluster, budget) in zip(seen.said[0], seen.case.asked(), strict=True):
         best = oracle(seen.case, cluster, budget)
         if said.infeasible or best.infeasible or said.fallback == best.fallback:

@@ -67,7 +67,7 @@ class Case(cases.Case, frozen=True):
 
 def visible() -> list[Case]:
     """Every combination where all divides, then where it does not: a vector shorter than the ranks, odd rows."""
-    return _cases(((24, 12, 12), (12, 24, 0)), ((10, 5, 3), (5, 4, 0)))
+    return _cases(((24, 12, 12), (12, 24, 0)), ((10, 5, 3), (5, 4, 0)), EVEN_RANKS[1:], ODD_RANKS[1:])
 
 
 def drawn(rng: random.Random) -> list[Case]:
@@ -78,10 +78,15 @@ def drawn(rng: random.Random) -> list[Case]:
     return _cases((tuple(even), (*columns, 0)), (tuple(odd), (0, *columns)))
 
 
-def _cases(even: tuple[_Sizes, _Sizes], odd: tuple[_Sizes, _Sizes]) -> list[Case]:
+def _cases(
+    even: tuple[_Sizes, _Sizes],
+    odd: tuple[_Sizes, _Sizes],
+    even_ranks: tuple[int, ...] = EVEN_RANKS,
+    odd_ranks: tuple[int, ...] = ODD_RANKS,
+) -> list[Case]:
     return [
         Case(ranks=ranks, zero=zero, convention=convention, rows=rows, columns=columns)
-        for (rows, columns), numbers in ((even, EVEN_RANKS), (odd, ODD_RANKS))
+        for (rows, columns), numbers in ((even, even_ranks), (odd, odd_ranks))
         for ranks in numbers
         for zero, convention in COMBINATIONS
     ]

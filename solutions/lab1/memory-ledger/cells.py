@@ -34,8 +34,8 @@
 # ### What is checked
 #
 # The check trains such models on real ranks, with `DistributedDataParallel`, `fully_shard`, and ZeRO-1 and 2 written
-# out, counts what their tensors hold, and compares it with your ledger: every rank, to the byte. 2, 3 and 4 ranks;
-# hidden cases have other shapes.
+# out, counts what their tensors hold, and compares it with your ledger: every rank, to the byte. 3 and 4 ranks; hidden
+# cases have other shapes, and 2 ranks, too.
 #
 # | | points |
 # |---|---|
