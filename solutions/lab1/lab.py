@@ -75,8 +75,31 @@ reveal("lab1/sequences-a-gpu", 64 / 128)
 # "FSDP is model parallelism" is a common mistake: each GPU still computes the whole model for its own sequences, it
 # only fetches the weights layer by layer. So it does not reduce the activations of a sequence, nor the largest layer.
 #
-# The planner of this course predicts what each would do for the three requests. These are *predictions*, with the error
-# band that comparing it with published runs has shown; nobody here has run a 70B model.
+# ## Words of this lab
+#
+# Come back here when one of them stops you; `docs/vocabulary.md` in the course folder has those of the whole course.
+#
+# - **Micro-batch**: a part of the global batch (all sequences of one optimizer step) that goes through the model at
+#   once; `micro_batches` says how many there are. Their gradients are added up before the step.
+# - **Unit**: the parameters that FSDP gathers and frees together, usually a layer. The *root* unit holds what belongs
+#   to no layer: embedding, last norm, output matrix.
+# - **itemsize**: bytes of one number of a tensor, 4 in FP32 and 2 in BF16.
+# - **Stage, bubble**: the layers on one rank of a pipeline; the time in which stages have nothing to do.
+#   **Interleaved**: a rank has several short stages instead of a long one, for a smaller bubble and more messages.
+# - **HSDP**, hybrid sharding: ZeRO-3 inside a group of GPUs (often a node), plain data parallelism between the
+#   groups.
+# - **SP**, sequence parallelism: tensor parallelism that also splits what lies between its matrices, along the
+#   tokens.
+# - `dp8`, `tp2`, `pp4` in the name of a plan: 8 ways data parallel, 2 ways tensor parallel, 4 pipeline stages.
+# - **Recomputation**: activations are thrown away and computed again in backward, memory for time.
+# - **MFU**, model FLOPs utilization: the FLOPs that the model needs, over what the data sheet's peak would do in that
+#   time. **HFU**, hardware FLOPs utilization: the FLOPs that run, recomputed ones too; a higher HFU can be a slower
+#   run.
+# - **GB** and **GiB**: 1e9 bytes, and `2**30`, which is 7 % more. The "80 GB" in the name of a GPU are about 80 GiB,
+#   of which CUDA lets a program see 79.15 on an A100-80GB. Hence "of 79 GiB" in what the planner prints.
+#
+# The planner of this course predicts what each way would do for the three requests. These are *predictions*, with the
+# error band that comparing it with published runs has shown; nobody here has run a 70B model.
 
 # %%
 for name, gpus, batch in (("7b", 8, 32), ("13b", 16, 16), ("70b", 128, 64)):

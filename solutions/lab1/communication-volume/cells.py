@@ -47,7 +47,9 @@ print(example._replace(units=["as above"]))
 # %% [markdown]
 # ### Your task
 #
-# Three functions, about 20 lines together. `example` above is a `job`.
+# Three functions, about 20 lines together. `example` above is a `job`: a step of `batch` sequences of `seq_len` tokens,
+# each a vector of `width` numbers of `itemsize` bytes, on `ranks` ranks. `units` lists the shapes of the parameters by
+# unit, the `layers` layers first and the root last. `micro_batches` matters to pipelines alone.
 #
 # - `wire(op, num_bytes, ranks)`: bytes that each rank sends in a ring `"all_reduce"`, `"reduce_scatter"` or
 #   `"all_gather"`.
