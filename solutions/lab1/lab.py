@@ -232,16 +232,18 @@ pipeline_run.timeline()
 
 # %%
 granted = simulator.plan("7b", gpus=8, batch=32).best
-print(granted.layout.name, f"{granted.step_s:.2f} s a step, {granted.memory.total / 2**30:.1f} GiB")
+print(f"{granted.layout.name}: {granted.step_s:.2f} s a step, {granted.memory.total / 2**30:.1f} GiB")
 
 # %%
-predict("lab1/alarm-step-seconds", None, "s")  # latency: 13 % above, the worst error on the fitted runs, is an alarm
+# latency: 13 % above, the worst error on the fitted runs, is an alarm
+predict("lab1/alarm-step-seconds", None, "s")
 
 # %%
 reveal("lab1/alarm-step-seconds", round(1.13 * granted.step_s, 2))
 
 # %%
-predict("lab1/training-dollars", None, "$")  # cost of 20 billion tokens on 8 GPUs
+# cost of 20 billion tokens on 8 GPUs
+predict("lab1/training-dollars", None, "$")
 
 # %%
 hours = 20e9 / (granted.tokens_per_s_per_gpu * 8) / 3600
@@ -254,7 +256,8 @@ predict("lab1/tokens-a-day", None, "million tokens a day")  # capacity of the jo
 reveal("lab1/tokens-a-day", round(granted.tokens_per_s_per_gpu * 8 * 86400 / 1e6))
 
 # %%
-predict("lab1/fallback-step-seconds", None, "s")  # fallback: half of the GPUs are gone. The best plan on 4, a step?
+# fallback: half of the GPUs are gone. The best plan on 4, a step?
+predict("lab1/fallback-step-seconds", None, "s")
 
 # %%
 fallback = simulator.plan("7b", gpus=4, batch=32).best

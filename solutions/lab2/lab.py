@@ -59,7 +59,8 @@ def at_end_of_backward(callback) -> None:
 # Before you build anything, commit to a number.
 
 # %%
-predict("lab2/needed-speedup", None, "times one GPU")  # 40 million samples in four hours; one GPU makes 1,400 a second
+# 40 million samples in four hours; one GPU makes 1,400 a second
+predict("lab2/needed-speedup", None, "times one GPU")
 
 # %%
 reveal("lab2/needed-speedup", round(40e6 / (4 * 3600) / 1400, 1))

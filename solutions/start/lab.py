@@ -24,6 +24,7 @@ import simulator
 # - Inside the function the process group is already initialised. You need no `dist.init_process_group`; calling it
 #   does no harm, as long as the backend is `gloo` or left out.
 
+
 # %%
 def hello() -> str:
     return f"hello from rank {dist.get_rank()} of {dist.get_world_size()}"
@@ -80,6 +81,7 @@ print("counter in this notebook:", counter)
 # A **collective** is a call that every rank makes together. `dist.all_reduce(t)` adds up the tensors of all ranks and
 # leaves the sum in `t` on every rank. In data-parallel training this is how ranks agree on one gradient.
 
+
 # %%
 def add_up() -> float:
     mine = torch.tensor([dist.get_rank() + 1.0])
@@ -93,6 +95,7 @@ run.results  # 1 + 2 + 3 + 4, on every rank
 # %% [markdown]
 # Now with some work before it. `simulator.compute(seconds)` says "this takes so long on the GPU" and moves this rank's
 # virtual clock. Rank 3 works longest. When will rank 0 be done with the all-reduce?
+
 
 # %%
 def work_then_add() -> None:
@@ -114,6 +117,7 @@ run.timeline()
 #
 # Here is a training loop with a bug that has cost people many GPU-hours. A rank that meets a bad batch (its loss is
 # not a number) skips that step. It sounds careful. Rank 2 will meet one in step 1.
+
 
 # %%
 def train() -> list[float]:

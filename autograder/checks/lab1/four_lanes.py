@@ -219,9 +219,7 @@ def measure(key: str, setting: Setting) -> Measured:
 
 def compare(setting: Setting) -> str:
     """Predicted beside real: bytes carried and bytes of state must be equal on every rank; times are only shown."""
-    lines = [
-        "lane       bytes sent by the busiest rank     bytes of state on rank 0       ms predicted   ms on real ranks"
-    ]
+    lines = ["lane      bytes sent, busiest rank    bytes of state, rank 0      predicted   on ranks"]
     for lane in lanes(setting):
         real, ranks = measure(lane.key, setting), range(setting.gpus)
         states = [16 * parameters(lane.key, setting.gpus, rank) for rank in ranks]
@@ -229,8 +227,8 @@ def compare(setting: Setting) -> str:
         equal = [sum(held.values()) for held in real.held] == states
         sent = max(sent_bytes(of_rank, setting.gpus) for of_rank in real.carried)
         lines.append(
-            f"{NAMES[lane.key]:9} {sent:12,.0f} {'as predicted' if same else 'NOT as predicted':17}"
-            f"  {sum(real.held[0].values()):10,} {'as predicted' if equal else 'NOT as predicted':17}"
-            f" {lane.step_ms:10.3f} {real.virtual_ms:15.3f}"
+            f"{NAMES[lane.key]:9} {sent:10,.0f} {'as predicted' if same else 'NOT as predicted':16}"
+            f" {sum(real.held[0].values()):10,} {'as predicted' if equal else 'NOT as predicted':16}"
+            f" {lane.step_ms:6.3f} ms {real.virtual_ms:7.3f} ms"
         )
     return "\n".join(lines)
