@@ -134,8 +134,14 @@ def _beside(students: list[str]) -> dict[str, float]:
         for kind in dict.fromkeys(student.rsplit("-", 1)[0] for student in students):
             data = _notebook(kind)
             params = Params(kind="hidden", seed="benchmark")
-            points[kind] = 0.0 if data == b"{" else grade_notebook(data, LAB, params, host=host, root=ROOT).points
+            graded = None if data == b"{" else grade_notebook(data, LAB, params, host=host, root=ROOT)
+            points[kind] = sum(exercise.points for exercise in graded.exercises) if graded else 0.0
     return points
+
+
+def _all_points(exercises: list[dict[str, Any]]) -> float:
+    """Those of stretch exercises, too, which are no part of the grade."""
+    return sum(float(exercise["points"]) for exercise in exercises)
 
 
 def _ours(name: str, submissions: Path, *more: str) -> Part:
@@ -151,7 +157,7 @@ def _ours(name: str, submissions: Path, *more: str) -> Part:
             raise SystemExit("Interrupted, or not all could be graded. The parts that are done are kept.")
         wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
     sealed = course.glob(f"sealed/*/{LAB}.json")
-    points = {path.parent.name: json.loads(path.read_bytes())["result"]["points"] for path in sealed}
+    points = {path.parent.name: _all_points(json.loads(path.read_bytes())["result"]["exercises"]) for path in sealed}
     return {
         "total_wall_s": wall_s,
         "total_cpu_s": cpu_s - peak["cpu_s"],  # of the grading process: checks run in others

@@ -82,13 +82,14 @@ def lab_of(assignment: str | None, folder: CourseFolder, submissions: Path | Non
         BridgeError: there is no such lab, or several could be meant.
     """
     labs = [lab.id for lab in course.load().labs() if lab.exercises]
+    named = labs_named(submissions) if submissions and assignment is None else set()
     if assignment is None:
-        named = labs_named(submissions) if submissions else set()
         for known in (labs, [x for x in labs if x in named], [x for x in labs if folder.released(x).is_dir()]):
             if len(known) == 1:
                 return known[0]
     if assignment not in labs:
-        wrong = f"There is no lab {assignment} with exercises." if assignment else "It is not clear which lab is meant."
+        several = f" The notebooks name {' and '.join(x for x in labs if x in named)}." if named & {*labs} else ""
+        wrong = f"There is no lab {assignment} with exercises." if assignment else f"Which lab is graded?{several}"
         raise BridgeError(f"{wrong} Name one with --assignment: {', '.join(labs)}.")
     return assignment
 
