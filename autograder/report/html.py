@@ -25,7 +25,7 @@ STYLE = """<style>
 .lockstep-result section { border-left: 3px solid currentColor; padding-left: 0.8em; margin: 1.2em 0; }
 .lockstep-result p { white-space: pre-line; margin: 0.3em 0; }
 .lockstep-result dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.1em 0.8em; margin: 0.4em 0; }
-.lockstep-result dt { font-weight: 600; }
+.lockstep-result.lockstep-result dl dt { font-weight: 600; float: none; width: auto; white-space: nowrap; }
 .lockstep-result dd { margin: 0; overflow-wrap: anywhere; }
 .lockstep-result code, .lockstep-result pre { font-family: ui-monospace, monospace; font-size: 0.9em; }
 .lockstep-result figure { margin: 0.6em 0; }

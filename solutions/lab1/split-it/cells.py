@@ -10,7 +10,7 @@
 #
 # ```
 #             up: columns          down: rows
-#           rank 0 | rank 1        rank 0        gelu works on each column alone, so nothing is sent between the two
+#           rank 0 | rank 1        rank 0        gelu works on each column alone: no message
 #  norm(x) [   :   |   :   ] gelu [------] ->    a *part* of the sum on every rank
 #                                  rank 1
 # ```
@@ -32,7 +32,7 @@
 #
 # ```
 # 1F1B, 3 stages, 4 micro-batches (a backward takes twice as long as a forward)
-# stage 0  F0 F1 F2             B0 B0 F3 B1 B1 ...   warm-up of 2 forwards, then one forward, one backward in turn
+# stage 0  F0 F1 F2             B0 B0 F3 B1 B1 ...   warm-up of 2, then F and B in turn
 # stage 1     F0 F1       B0 B0 F2 B1 B1 ...         warm-up of 1
 # stage 2        F0 B0 B0 F1 B1 B1 ...               no warm-up
 # ```

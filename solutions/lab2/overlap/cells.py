@@ -13,12 +13,12 @@
 # then 2, even if bucket 1 happens to be complete earlier. A late bucket 0 holds up all others: that is the price.
 #
 # ```
-#             layer 3   layer 2   layer 1   layer 0              backward goes from the last layer to the first
+#             layer 3   layer 2   layer 1   layer 0            (backward: the last layer first)
 # compute   |---------|---------|---------|---------|
 # bucket 0            ^ issued  [=========]                      layer 3
 # bucket 1                      ^ issued  [=========]            layer 2
 # bucket 2                                ^ issued  [=========]  layer 1
-# bucket 3                                          ^ issued [=========]   layer 0: nothing left to hide it behind
+# bucket 3                                          ^ issued [=========]  layer 0: nothing hides it
 # ```
 #
 # ### Your task
