@@ -282,6 +282,9 @@ reveal("lab1/fallback-step-seconds", round(fallback.step_s, 2))
 # include: tensor-attention
 
 # %%
+# include: full-search
+
+# %%
 # include: ring-attention
 
 # %% [markdown]

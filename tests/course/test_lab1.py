@@ -13,7 +13,15 @@ import pytest
 from nbclient import NotebookClient
 
 from autograder.build import tree
-from autograder.checks.lab1 import choose_cases, communication_volume, four_lanes, lanes_picture
+from autograder.checks.lab1 import (
+    choose_cases,
+    communication_volume,
+    four_lanes,
+    full_search_cases,
+    lanes_picture,
+    ring_attention,
+    tensor_attention,
+)
 from autograder.checks.lab1.four_lanes import NAMES, Setting
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,6 +84,46 @@ def test_budgets_ask_for_different_plans_and_every_reason() -> None:
         assert {a.infeasible for _, a in answers} == {"", "memory", "deadline", "dollars"}
         kinds = {c.asked()[0][1].plans[a.plan].kind for c, a in answers if not a.infeasible}
         assert len(kinds) >= 3
+
+
+def test_the_three_facts_of_the_full_search_hold() -> None:
+    for case in full_search_cases.visible():
+        job = case.asked()[0]
+        needs = {layout: job.memory(layout) for layout in full_search_cases.space(job)}
+        assert all(job.bound(layout) <= job.seconds(layout) for layout in list(needs)[::7])
+        for layout in needs:
+            more = (
+                replace(layout, micro_batch=2 * layout.micro_batch, accumulation=layout.accumulation // 2),
+                replace(layout, zero=layout.zero - 1),
+                replace(layout, recompute="none"),
+            )
+            larger = [other for other in more if (other.accumulation == 1) == (layout.accumulation == 1)]
+            assert all(needs[other] >= needs[layout] for other in larger if other in needs)
+
+
+def test_jobs_ask_for_different_splits_and_pruning_is_needed() -> None:
+    best = [full_search_cases.best_of(case, 0) for case in full_search_cases.visible()]
+    assert [b.infeasible for b in best] == [reason for reason, _ in full_search_cases.KINDS]
+    assert len({b.kind for b in best if not b.infeasible}) >= 2
+    assert all(b.brute > full_search_cases.PRUNED * b.allowed for b in best if b.infeasible != "batch")
+
+
+def test_a_rank_of_the_tensor_block_holds_whole_heads() -> None:
+    for case in [*tensor_attention.visible(), *tensor_attention.drawn(random.Random(2))]:
+        rows = [case.rows(rank) for rank in range(case.world_size)]
+        assert sorted({r for held in rows for r in held}) == list(range((case.heads + 2 * case.kv_heads) * case.size))
+        assert all(len(held) % case.size == 0 and len(held) == len(set(held)) for held in rows)
+        copies = sum(map(len, rows)) - len({r for held in rows for r in held})
+        assert (copies > 0) == (case.kv_heads < case.world_size)
+
+
+def test_ring_attention_counts_the_blocks_that_the_mask_leaves() -> None:
+    for case in ring_attention.visible():
+        needed = [ring_attention._needed(case, rank) for rank in range(case.world_size)]
+        sent, received = (sum(pair[i] for pair in needed) for i in (0, 1))
+        assert sent == received
+        assert all(got >= rank for rank, (_, got) in enumerate(needed))
+    assert ring_attention.MOST_BLOCKS < ring_attention.MANY - 1
 
 
 @pytest.mark.slow
