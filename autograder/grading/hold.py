@@ -46,4 +46,4 @@ def hold(result: CheckResult, source: str, given: tuple[str, ...]) -> CheckResul
 def _held(part: Part) -> Part:
     if not part.points:
         return part
-    return msgspec.structs.replace(part, passed=False, points=0.0, note=f"{HELD}: {part.points:g} points")
+    return msgspec.structs.replace(part, passed=False, points=0.0, note=f"{HELD}: it would count {part.points:g}")

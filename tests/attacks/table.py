@@ -314,7 +314,7 @@ REACHES = (
     ),
     Attack(
         "a forged result file",
-        "import json, os\nfor name in ('results.json', 'sealed.json', 'lab2.json'):\n    json.dump({'points': 12, 'passed': True}, open('/tmp/' + name, 'w'))",
+        "import json, tempfile\nfor name in ('results.json', 'sealed.json', 'lab2.json'):\n    json.dump({'points': 12, 'passed': True}, open(f'{tempfile.gettempdir()}/{name}', 'w'))",
     ),
     Attack(
         "the network",
@@ -368,7 +368,7 @@ RESOURCES = (
     ),
     Attack(
         "disk",
-        inside="import os\nfor i in range(99): open(f'/tmp/{i}', 'wb').write(b'x' * (1 << 24))",
+        inside="import os\nfor i in range(99): open(f'{i}', 'wb').write(b'x' * (1 << 24))",
         finds=("crash",),
         says="No space left",
     ),
@@ -380,7 +380,7 @@ RESOURCES = (
     ),
     Attack(
         "one large file",
-        inside="f = open('/tmp/large', 'wb')\nfor i in range(99): f.write(b'x' * (1 << 20))\nf.flush()",
+        inside="f = open('large', 'wb')\nfor i in range(99): f.write(b'x' * (1 << 20))\nf.flush()",
         finds=("crash",),
     ),
     Attack(

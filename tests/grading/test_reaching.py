@@ -135,6 +135,6 @@ def test_a_held_result_counts_nothing_and_says_so() -> None:
     earned = CheckResult(exercise="lab2/x", points=4.0, max_points=6.0, passed=False, parts=parts, findings=[])
     result = hold(earned, "import socket\nimport os", ("",))
     assert (result.points, result.held, [part.points for part in result.parts]) == (0.0, 4.0, [0.0, 0.0])
-    assert result.parts[0].note == "held: 4 points"
+    assert result.parts[0].note == "held: it would count 4"
     assert "The cell uses `socket` (line 1), `os` (line 2), which the exercise does not need" in result.findings[0].text
     assert hold(earned, "x = 1", ("",)) == earned
