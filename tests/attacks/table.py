@@ -500,7 +500,7 @@ LIES: tuple[Attack, ...] = (
             link.sendall(tensor.numpy().tobytes())
             tensor.copy_(take(link))
         """,
-        finds=("held", "crash", "deadline"),
+        finds=("held", "endless-loop", "deadline"),  # on a busy machine the others wait too long for the server
     ),
 )
 
