@@ -296,5 +296,6 @@ reveal("lab1/fallback-step-seconds", round(fallback.step_s, 2))
 # - Why 1F1B and GPipe take the same time and not the same memory, and what a bubble costs.
 # - That "infeasible, because of ..." is an answer, and which limit to raise.
 #
-# With the stretch exercises: which key/value heads ranks must copy and whose gradients then add up; why a ring of slices
-# never needs all keys at once, and what its softmax carries along; which plans need not be looked at, and why that is safe.
+# With the stretch exercises: which key/value heads ranks must copy and whose gradients then add up; why a ring of
+# slices never needs all keys at once, and what its softmax carries along; which plans need not be looked at, and why
+# that is safe.
