@@ -55,6 +55,10 @@ class RankGroup(dist.ProcessGroup):
         settings._timeout, settings._threads = _GLOO_TIMEOUT, 1
         settings._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
         self._gloo = ProcessGroupGloo(PrefixStore("data", store), rank, size, settings)
+        # Nobody goes on before all are connected: a rank that died here would leave the others in gloo's handshake,
+        # for real minutes.
+        store.set(f"connected/{rank}", "")
+        store.wait([f"connected/{member}" for member in range(size)])
         _alive.append(self)
         for group in (self, self._inner):
             group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self._gloo)
