@@ -62,6 +62,7 @@ class Context:
         self._may_be_slow = any(fault.kind == "slow" for fault in faults)
         self._jitter, self._jitter_seed = jitter, jitter_seed
         self.ledger: Ledger | None = None
+        self.sees_operators = False  # their time or memory is part of the trace
         self.charging: Callable[[], AbstractContextManager[Any]] = contextlib.nullcontext
 
     @property

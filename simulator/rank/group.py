@@ -159,12 +159,11 @@ def _launcher(
 ) -> Launch:
     """What starts the real gloo operation, and gives back what finishes it. `parts`: this rank's payload."""
     ctx = context.get()
-    followed = ctx.ledger is not None  # else nobody can tell when a storage dies
-    args = payloads.aliases(args) if followed else args
+    args = payloads.aliases(args) if ctx.sees_operators else args
     start = _on_gloo(group, method, args, kwargs, is_strided=not parts or parts[0].layout is torch.strided)
     if ctx.reduction == "rank_order":
         start = rank_order(group._inner, group._size, group.rank(), method, args, kwargs) or start
-    num_references = payloads.num_references(args) if followed else 0
+    num_references = payloads.num_references(args) if ctx.sees_operators else 0
 
     def launch(source: int) -> Callable[[], object]:
         try:
@@ -178,7 +177,7 @@ def _launcher(
                     pending.pop()()
             except RuntimeError as error:
                 raise _in_plain_words(error, method, args) from None
-            if followed:
+            if ctx.sees_operators:
                 payloads.wait_released(args, num_references)
 
         return finish

@@ -128,6 +128,7 @@ def _initialise(start: Start, ctx: context.Context) -> Any:
     if start.memory_bytes >= 0:
         _follow_memory(ctx, start.memory_bytes)
     if start.gpu is not None or ctx.ledger is not None:
+        ctx.sees_operators = True
         charge.optimizers_as_on_a_gpu()
         views.hide_views(lambda mode: isinstance(mode, charge.Charging))
         gpu = NO_GPU if start.gpu is None else msgspec.convert(start.gpu, Gpu)
