@@ -2,9 +2,9 @@
 
 gloo's threads drop their references a little after `wait` returned, by the real clock. Where the caller dropped its
 own in between (every second time, measured), the storage would die on gloo's thread, at a moment that depends on the
-machine, and virtual memory would with it. Autograd counts references, too: a gradient that gloo still holds is copied, one
-that nobody else holds is taken as it is, one operator less. Where neither time nor memory of operators is followed nobody
-can tell, and none of this is done.
+machine, and virtual memory would with it. Autograd counts references, too: a gradient that gloo still holds is copied,
+one that nobody else holds is taken as it is, one operator less. Where neither time nor memory of operators is followed
+nobody can tell, and none of this is done.
 """
 
 from __future__ import annotations
