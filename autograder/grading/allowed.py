@@ -63,7 +63,8 @@ _NAMES: dict[str, frozenset[str]] = {
 #: Modules of functions or classes that compute: all public names of the form but these, which do something else.
 _COMPUTE: dict[str, tuple[re.Pattern[str], frozenset[str]]] = {
     "torch": (re.compile(r"[a-z]\w*|Tensor|Size|Generator|[A-Z]\w*Tensor|OutOfMemoryError|Stream|Event"), frozenset("""
-        ao backends builtins classes classproperty compile compiled_with_cxx11_abi compiler cond cpp cpu ctypes cuda
+        ao backends builtins classes classproperty compile compiled_with_cxx11_abi compiler cond contrib cpp cpu ctypes
+        cuda nativert numa onnx
         default_generator distributions eig export fft fork from_dlpack from_file func functional functools futures fx
         get_device_module get_file_path glob hub import_ir_module import_ir_module_from_buffer importlib
         init_num_threads inspect is_storage jit library load lobpcg masked math merge_type_from_type_comment monitor
