@@ -152,7 +152,7 @@ CHECK = Check(
     properties=(
         Property("infeasible", "Whether and why no plan is possible", _wrong_reason, "reported"),
         Property("plan", "Another plan is better", _wrong_plan, "reported"),
-        Property("consistency", "The answer changes where it must not", _inconsistent, "reported"),
+        Property("consistency", "The answer changes where it must not", _inconsistent, "reported", after="infeasible"),
         Property("limits", "The limits are not those of the plan", _wrong_limits, "reported"),
         Property("fallback", "The fallback is another plan", _wrong_fallback, "reported"),
     ),

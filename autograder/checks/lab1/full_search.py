@@ -137,8 +137,8 @@ CHECK = Check(
     properties=(
         Property("space", "The layouts are not the ones asked for", _wrong_space, "reported"),
         Property("reason", "Whether and why no layout is possible", _wrong_reason, "reported"),
-        Property("consistency", "Better hardware makes it worse", _inconsistent, "reported"),
-        Property("optimum", "Another layout is better", _wrong_optimum, "reported"),
-        Property("calls", "It asks too often", _too_many_calls, "reported"),
+        Property("consistency", "Better hardware makes it worse", _inconsistent, "reported", after="reason"),
+        Property("optimum", "Another layout is better", _wrong_optimum, "reported", after="reason"),
+        Property("calls", "It asks too often", _too_many_calls, "reported", after="reason"),
     ),
 )

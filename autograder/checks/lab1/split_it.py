@@ -151,8 +151,8 @@ CHECK = Check(
         Property("gradient", "The block's gradients are wrong", wrong_gradient, "reported"),
         Property("all-reduces", "The block communicates otherwise", other_reductions, "witnessed"),
         Property("order", "A stage's order is not complete", wrong_order, "reported"),
-        Property("loss", "The pipeline's loss or gradients differ", wrong_loss, "reported"),
-        Property("bubble", "The bubble is larger than it must be", long_step, "witnessed"),
-        Property("in-flight", "A stage keeps too many activations", too_many_in_flight, "reported"),
+        Property("loss", "The pipeline's loss or gradients differ", wrong_loss, "reported", after="order"),
+        Property("bubble", "The bubble is larger than it must be", long_step, "witnessed", after="order"),
+        Property("in-flight", "A stage keeps too many activations", too_many_in_flight, "reported", after="order"),
     ),
 )
