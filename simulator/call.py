@@ -23,6 +23,8 @@ def check_call(
     clocks: str,
     jitter: float,
     memory_gib: Any,
+    timeout_s: float,
+    cpu_limit_s: float,
 ) -> None:
     """Raise `UsageError` for a call of `run` that cannot work."""
     if not callable(fn):
@@ -40,6 +42,9 @@ def check_call(
         raise UsageError(f"unknown clocks {clocks!r}: use {' or '.join(CLOCKS)}")
     if not 0 <= jitter < 1:
         raise UsageError(f"jitter is a relative spread, from 0 to below 1, got {jitter!r}")
+    for name, seconds in (("timeout_s", timeout_s), ("cpu_limit_s", cpu_limit_s)):
+        if not 0 < seconds <= 1e9:
+            raise UsageError(f"{name} is in seconds, more than 0 and at most a billion, got {seconds!r}")
     if memory_gib is not None and not (isinstance(memory_gib, int | float) and memory_gib > 0):
         raise UsageError(f"memory_gib is how many GiB a GPU has (math.inf for no limit), got {memory_gib!r}")
 

@@ -175,7 +175,17 @@ def run(
         FaultPlanError: a plan that cannot be read or names a rank that is not there.
     """
     plan = FaultPlan.of(faults)
-    check_call(fn, world_size, rank_args, reduction=reduction, clocks=clocks, jitter=jitter, memory_gib=memory_gib)
+    check_call(
+        fn,
+        world_size,
+        rank_args,
+        reduction=reduction,
+        clocks=clocks,
+        jitter=jitter,
+        memory_gib=memory_gib,
+        timeout_s=timeout_s,
+        cpu_limit_s=cpu_limit_s,
+    )
     check_debug_rank(debug_rank, world_size)
     check_restarts(restarts, policy)
     plan.check_ranks(world_size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 
@@ -29,10 +30,10 @@ BAND = (
 
 @click.command(cls=Command)
 @click.option("--model", default="7b", show_default=True, help=f"One of {', '.join(MODELS)}.")
-@click.option("--gpus", default=8, show_default=True, help="How many GPUs train it.")
+@click.option("--gpus", type=click.IntRange(1, 1_000_000), default=8, show_default=True, help="How many GPUs train it.")
 @click.option("--batch", default=32, show_default=True, help="Global batch in sequences.")
 @click.option("--cluster", default="a100-80gb", show_default=True, help=f"One of {', '.join(PRESETS)}.")
-@click.option("--seq", type=int, help="Tokens of a sequence; 2048 unless told.")
+@click.option("--seq", type=click.IntRange(1, 10_000_000), help="Tokens of a sequence; 2048 unless told.")
 @click.option(
     "--precision",
     type=click.Choice(list(PRECISIONS)),
@@ -48,7 +49,7 @@ BAND = (
     help="Hours between failures of one GPU (Llama 3: 419 interruptions in 54 days on 16384 GPUs).",
 )
 @click.option("--checkpoint", default=60.0, show_default=True, help="Seconds that saving a checkpoint stops training.")
-@click.option("--top", default=12, show_default=True, help="How many kinds of plan are listed.")
+@click.option("--top", type=click.IntRange(1), default=12, show_default=True, help="How many kinds of plan are listed.")
 @click.option(
     "--brief", "of_brief", is_flag=True, help="7B on 8 GPUs, 13B on 16, 70B on 128, and the grey zone of DDP."
 )
@@ -74,8 +75,8 @@ def plan(
     if of_brief:
         _print_brief(cluster, as_json)
         return
-    if failure_hours <= 0 or checkpoint <= 0 or price < 0:
-        raise UsageError("--failure-hours and --checkpoint must be positive, --price not negative")
+    if not (0 < failure_hours < math.inf and 0 < checkpoint < math.inf and 0 <= price < math.inf):
+        raise UsageError("--failure-hours and --checkpoint are positive numbers, --price is one that is not negative")
     found = make_plan(
         model,
         gpus,

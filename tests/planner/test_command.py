@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner, Result
 
 from simulator.planner.command import plan
@@ -27,6 +28,13 @@ def test_frequent_failures_and_slow_checkpoints_leave_less():
     assert "Goodput of 1: 9" in result.output
     assert "with a failure every 125 hours, a checkpoint of 300 s every 274 minutes" in result.output
     assert lockstep_plan("--checkpoint", "0").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "given", ["--seq -5", "--seq 0", "--top 0", "--gpus 1000000000", "--price nan", "--checkpoint inf", "--batch -1"]
+)
+def test_numbers_that_mean_nothing_are_refused(given: str):
+    assert lockstep_plan(*given.split()).exit_code == 2
 
 
 def test_infeasible_is_exit_code_1():

@@ -128,6 +128,8 @@ def test_nothing_a_rank_starts_survives_the_run():
         (lambda: simulator.run(programs.train, 2, rank_args=[(1,)]), "one tuple for each of the 2 ranks"),
         (lambda: simulator.run(programs.train, 2, reduction="fast"), "use stock or rank_order"),
         (lambda: simulator.run(programs.train, 2, cluster="b200"), "unknown cluster"),
+        (lambda: simulator.run(programs.train, 2, timeout_s=-1), "timeout_s is in seconds, more than 0"),
+        (lambda: simulator.run(programs.train, 2, cpu_limit_s=float("nan")), "cpu_limit_s is in seconds, more than 0"),
         (lambda: simulator.run(programs.train, 2, faults="kill(rank=2, step=1)"), "no rank 2 in a world of 2"),
         (lambda: simulator.run(programs.train, 2, args=(threading.Lock(),)), "cannot be sent to the ranks"),
     ],
