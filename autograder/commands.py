@@ -150,7 +150,11 @@ def _cells(path: Path, lab: Lab) -> Extracted:
     from autograder.grading import extract
 
     try:
-        return extract.exercise_cells(extract.read(path), lab)
+        data = extract.read(path)
+        found = extract.exercise_cells(data, lab)
+        if lab.exercises and not found.cells:
+            extract.check_is_of(data, lab)
+        return found
     except NotebookFileError as error:
         name = f"labs/{lab.id}/{lab.id}.ipynb"
         fresh = f"For a fresh copy, move it away and take {name} from the course's archive again."

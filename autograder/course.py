@@ -8,6 +8,7 @@ A lab is ``planned`` (no exercise is there), ``preview`` (some are) or ``ready``
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -110,12 +111,16 @@ class Course(msgspec.Struct, frozen=True):
         raise UnknownExerciseError(f"there is no lab {lab_id!r}; the labs are {', '.join(x.id for x in self.labs())}")
 
     def exercise(self, exercise_id: str) -> Exercise:
-        """The exercise of that id; UnknownExerciseError lists the ids that exist."""
-        for exercise in self.exercises():
-            if exercise.id == exercise_id:
-                return exercise
-        known = ", ".join(e.id for e in self.exercises())
-        raise UnknownExerciseError(f"there is no exercise {exercise_id!r}; the exercises are {known}")
+        """The exercise of that id; UnknownExerciseError says which one may be meant, or the ids that exist."""
+        by_id = {exercise.id: exercise for exercise in self.exercises()}
+        if exercise_id in by_id:
+            return by_id[exercise_id]
+        lab_id, _, name = exercise_id.rpartition("/")
+        near = difflib.get_close_matches(name, [e.name for e in by_id.values()], n=1)
+        meant = [known for known in by_id if near and known.endswith(f"/{near[0]}")]
+        of_lab = [known for known in by_id if known.startswith(f"{lab_id}/")] or by_id
+        said = f": did you mean {meant[0]}?" if meant else f"; the exercises are {', '.join(of_lab)}"
+        raise UnknownExerciseError(f"there is no exercise {exercise_id!r}{said}")
 
 
 def find_root(start: Path | None = None) -> Path:

@@ -62,7 +62,7 @@ def _held(folder: CourseFolder, student: str, assignment: str) -> set[str]:
     return {exercise.exercise for exercise in result.exercises if exercise.held}
 
 
-def waits(result: NotebookResult, student: str) -> list[str]:
+def waits(result: NotebookResult, student: str, course: str) -> list[str]:
     """What a person should read, one line a held cell."""
     lines = []
     for exercise in (each for each in result.exercises if each.held):
@@ -70,6 +70,6 @@ def waits(result: NotebookResult, student: str) -> list[str]:
         name = exercise.exercise.split("/")[1]
         lines.append(
             f"{exercise.held:g} points of {name} are held: the cell uses {uses}. Read it, then: "
-            f"lockstep grade --accept '{student}/{name}'"
+            f"lockstep grade{course} --accept '{student}/{name}'"
         )
     return lines

@@ -44,10 +44,9 @@ class Row:
     failed: bool = False
     change: Regrade | None = None
 
-    @property
-    def looks(self) -> list[str]:
-        """Everything that a person should look at."""
-        held = acceptance.waits(self.result, self.student) if self.result else []
+    def looks(self, course: str) -> list[str]:
+        """Everything that a person should look at. `course`: what commands for this course folder need, if anything."""
+        held = acceptance.waits(self.result, self.student, course) if self.result else []
         return [text for text in (str(self.change or ""), self.problem, *self.notes, *held) if text]
 
 
@@ -139,10 +138,10 @@ def _is_missed(part: Part) -> bool:
     return not part.passed and not part.note.startswith(HELD)
 
 
-def summary(rows: list[Row], assignment: str) -> Iterable[str]:
+def summary(rows: list[Row], assignment: str, course: str = "") -> Iterable[str]:
     """The lines that stand below a grading: how many, how good, which parts were missed, what went wrong."""
     results = [row.result for row in rows if row.result]
-    looks = [(row.student, text) for row in rows for text in row.looks]
+    looks = [(row.student, text) for row in rows for text in row.looks(course)]
     now = sum(row.new and row.result is not None for row in rows)
     unchanged = sum(not row.new for row in rows)
     lowered = [row for row in rows if row.change and row.change.now < row.change.before]

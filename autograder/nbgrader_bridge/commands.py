@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,12 +141,17 @@ def _grade_found(found: list[Submission], lab: str, pipeline: Pipeline, options:
         click.echo(f"\n{len(rows)} of {len(found)} are done.", err=True)
         raise
     click.echo()
-    for line in batch.summary(rows, lab):
+    where = _course_option(course_dir)
+    for line in batch.summary(rows, lab, where):
         click.echo(line)
-    where = "" if course_dir == DEFAULT_COURSE else f" --course {course_dir}"
     click.echo(f"reports: {folder.root / 'reports'}")
     click.echo(f"next: lockstep nbgrader feedback{where}, lockstep nbgrader export{where}")
     return any(row.failed for row in rows)
+
+
+def _course_option(course_dir: Path) -> str:
+    """What the next command for this course folder must say."""
+    return "" if course_dir == DEFAULT_COURSE else f" --course {shlex.quote(str(course_dir))}"
 
 
 @click.group()
@@ -214,7 +220,8 @@ def collect(course_dir: Path, assignment: str | None) -> None:
     lab = _lab(assignment, folder)
     _open(folder, lab).collect(lab)
     count = len(list(folder.root.glob(f"submitted/*/{lab}")))
-    click.echo(f"{lab}: {plural(count, 'submission')} in {folder.root / 'submitted'}. Next: lockstep grade")
+    where = folder.root / "submitted"
+    click.echo(f"{lab}: {plural(count, 'submission')} in {where}. Next: lockstep grade{_course_option(course_dir)}")
 
 
 @nbgrader.command()

@@ -108,12 +108,18 @@ def test_build_check_exits_with_one_when_something_differs(here: Path) -> None:
             ["check", EXERCISE, "--notebook", "course.yaml"],
             "course.yaml: the file is not a notebook: it is no valid JSON. For a fresh copy, move",
         ),
-        (["hint", "lab9/x"], "there is no exercise 'lab9/x'"),
+        (
+            ["check", EXERCISE, "--notebook", "other.ipynb"],
+            "other.ipynb: the file is a notebook of lab9, not of lab2. For a fresh copy, move",
+        ),
+        (["hint", "lab9/x"], "there is no exercise 'lab9/x'; the exercises are"),
+        (["check", EXERCISE.split("/")[1][:-1]], f": did you mean {EXERCISE}?"),
     ],
 )
 def test_unusable_input_is_one_sentence_and_exit_code_two(
     arguments: list[str], said: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Path("other.ipynb").write_bytes(notebook(("# exercise: lab9/x\n", None)))
     with pytest.raises(SystemExit) as error:
         main(arguments)
     shown = capsys.readouterr()

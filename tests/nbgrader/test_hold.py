@@ -58,7 +58,8 @@ def test_held_points_count_after_a_person_accepted_the_cell(
     _hand_in(place, "os")
     first = run()
     assert f"{points:g} points held" in first
-    assert f"ana: {points:g} points of {NAME} are held: the cell uses os. Read it, then: lockstep grade" in first
+    assert f"ana: {points:g} points of {NAME} are held: the cell uses os. Read it, then: " in first
+    assert f"lockstep grade --course {course} --accept 'ana/{NAME}'" in first
     assert entered() == 0
     page = (course / "reports/ana/lab2.html").read_text()
     assert "The cell uses `os` (line 2), which the exercise does not need" in page
