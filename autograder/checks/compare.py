@@ -58,12 +58,15 @@ def wrong_array(
     return Fault(text, row(expected), row(output), rank)
 
 
+_TOLD = 0.0005  # smaller margins are for rounding and nothing that anybody aims at
+
+
 def wrong_number(what: str, rank: int | None, seen: float, expected: float, relative: float = 0.0) -> Fault | None:
     """Whether the number ``what`` is not ``expected`` within ``relative`` (a share of the expected value)."""
     if abs(seen - expected) <= relative * abs(expected):
         return None
     who = "" if rank is None else f"rank {rank}: "
-    margin = f" (within {relative:.1%})" if relative else ""
+    margin = f" (within {relative:.1%})" if relative >= _TOLD else ""
     text = f"{who}{what} is {seen:.9g}, expected {expected:.9g}{margin}."
     return Fault(text, f"{expected:.9g}{margin}", f"{seen:.9g}", rank)
 

@@ -57,8 +57,8 @@ def outcome_finding(
         key=key,
         title=title,
         text=f"{where}: {text}",
-        expected="every rank returns",
-        seen=outcome.name,
+        expected="every rank returns" if with_ranks else "it returns",
+        seen=_seen(outcome),
         rank=ranks[0] if len(ranks) == 1 and with_ranks and key != "deadlock" else None,  # there the others wait, too
         world_size=world_size,
         case=label,
@@ -87,6 +87,11 @@ def _did_you_mean(found: re.Match[str] | None, title: str, text: str, assembly: 
     if not near:
         return title, text
     return f"{title}: did you mean {near!r}?", f"did you mean {near!r}? {text[0].upper()}{text[1:]}"
+
+
+def _seen(outcome: Any) -> str:
+    """The exception that ended a rank, or the outcome's name."""
+    return f"it raises {outcome.error['type']}" if outcome.name == "RankFailed" and outcome.error else str(outcome.name)
 
 
 def outcome_key(outcome: Any) -> str:
