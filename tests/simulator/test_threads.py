@@ -58,11 +58,46 @@ def test_asynchronous_checkpoints(tmp_path):
 
 
 @pytest.mark.parametrize("task_s", [0.0, 2e-3])
-@pytest.mark.parametrize("how", ["future", "event", "queue", "stack", "full queue"])
+@pytest.mark.parametrize(
+    "how", ["future", "event", "queue", "stack", "by priority", "full queue", "semaphore", "bounded", "barrier"]
+)
 def test_whether_a_thread_really_had_to_wait_does_not_show(how, task_s):
     runs = [simulator.run(_WAITS[how], 1, args=(task_s, is_late), echo=False) for is_late in (0, 1)]
     assert runs[0].trace.digest == runs[1].trace.digest, runs[0].trace.diff(runs[1].trace)
     assert runs[0].results == runs[1].results == [1_000_000 + max(1_000_000, round(task_s * 1e9))]
+
+
+def test_an_item_keeps_its_time_whatever_the_order_of_the_queue():
+    def program() -> list[int]:
+        items: queue.PriorityQueue[int] = queue.PriorityQueue()
+
+        def put_late() -> None:
+            simulator.compute(1e-3)
+            items.put(1)
+
+        items.put(2)
+        helper = threading.Thread(target=put_late)
+        helper.start()
+        while items.qsize() < 2:  # a look carries no clock
+            select.select([], [], [], 0.01)
+        began = time.perf_counter_ns()
+        return [items.get(), time.perf_counter_ns() - began, items.get(), time.perf_counter_ns() - began]
+
+    assert simulator.run(program, 1, echo=False).results == [[1, 1_000_000, 2, 1_000_000]]
+
+
+def test_a_semaphore_that_is_released_too_often_stays_as_it_was():
+    def program() -> str:
+        places = threading.BoundedSemaphore(1)
+        try:
+            places.release()
+        except ValueError as error:
+            assert places.acquire(blocking=False)
+            assert not places.acquire(blocking=False)
+            return str(error)
+        return "nothing"
+
+    assert simulator.run(program, 1, echo=False).results == ["Semaphore released too many times"]
 
 
 def _waits_for_a_task(task_s: float, is_late: int) -> int:
@@ -117,6 +152,30 @@ def _waits_for_the_last_item(task_s: float, is_late: int) -> int:
     return _waits_in(items.get, lambda: items.put(1), task_s, is_late)
 
 
+def _waits_for_the_first_item(task_s: float, is_late: int) -> int:
+    items: queue.PriorityQueue[int] = queue.PriorityQueue()
+    items.put(2)
+    items.get()
+    return _waits_in(items.get, lambda: items.put(1), task_s, is_late)
+
+
+def _waits_for_a_semaphore(task_s: float, is_late: int) -> int:
+    places = threading.Semaphore(0)
+    return _waits_in(places.acquire, places.release, task_s, is_late)
+
+
+def _waits_for_a_bounded_semaphore(task_s: float, is_late: int) -> int:
+    places = threading.BoundedSemaphore(2)
+    with places:
+        places.acquire()
+        return _waits_in(places.acquire, places.release, task_s, is_late)
+
+
+def _meets_at_a_barrier(task_s: float, is_late: int) -> int:
+    barrier = threading.Barrier(2)
+    return _waits_in(barrier.wait, barrier.wait, task_s, is_late)
+
+
 def _waits_for_a_place(task_s: float, is_late: int) -> int:
     items: queue.Queue[int] = queue.Queue(maxsize=1)
     items.put(0)
@@ -128,5 +187,9 @@ _WAITS = {
     "event": _waits_for_an_event,
     "queue": _waits_for_an_item,
     "stack": _waits_for_the_last_item,
+    "by priority": _waits_for_the_first_item,
     "full queue": _waits_for_a_place,
+    "semaphore": _waits_for_a_semaphore,
+    "bounded": _waits_for_a_bounded_semaphore,
+    "barrier": _meets_at_a_barrier,
 }
