@@ -94,6 +94,16 @@ def _internals() -> frozenset[str]:
     return frozenset(re.findall(r"\.([A-Za-z_]\w*)", text)) | {"_C", "_get_backend", "_store", "_typed_storage"}
 
 
+def _bound_names(node: ast.AST) -> list[str]:
+    """Names that stand in a node as a text: `except E as NAME`, `case NAME`, `import x as NAME`, arguments, keywords,
+    classes, whatever syntax comes. Not those that have a visitor of their own.
+    """
+    if isinstance(node, ast.Constant | ast.Name | ast.Attribute | ast.FunctionDef | ast.MatchClass | ast.ImportFrom):
+        return []
+    parts = [part for _, value in ast.iter_fields(node) for part in (value if isinstance(value, list) else [value])]
+    return [part for part in parts if isinstance(part, str)]
+
+
 def _is_file(dotted: str) -> bool:
     """Whether a dotted name is a module, without importing anything of it."""
     first, *rest = dotted.split(".")
@@ -129,6 +139,12 @@ class _Reader(ast.NodeVisitor):
         elif self._is_module(self.dotted(node.value)) and isinstance(node.targets[0], ast.Name):
             self.modules[node.targets[0].id] = self.dotted(node.value)
 
+    def visit(self, node: ast.AST) -> None:
+        for name in _bound_names(node):
+            if name.startswith("__") and name not in self._given.names:
+                self._tell(name, node)
+        super().visit(node)
+
     # ---- imports ----
     def visit_Assign(self, node: ast.Assign) -> None:
         alias = len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self.modules
@@ -136,6 +152,7 @@ class _Reader(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
+        self.generic_visit(node)
         for alias in node.names:
             first = alias.name.partition(".")[0]
             self.modules[alias.asname or first] = alias.name if alias.asname else first
@@ -143,6 +160,7 @@ class _Reader(ast.NodeVisitor):
                 self._tell(alias.name, node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self.generic_visit(node)
         module = "." * node.level + (node.module or "")
         for alias in node.names:
             whole, name = f"{module}.{alias.name}", alias.asname or alias.name
