@@ -35,6 +35,12 @@ def test_every_injected_defect_is_found(batch: int) -> None:
     assert scores[EXACT] >= len(INJECTIONS) - 4, scores
 
 
+@pytest.mark.parametrize("seed", [40_624, 40_922, 40_978, 41_602])
+def test_what_was_read_wrongly_once_is_exact(seed: int) -> None:
+    case = faulty(seed)
+    assert score(case, run_program(case.program))[0] == EXACT
+
+
 def _from_other_recordings(trace: simulator.Trace, found: Diagnosis) -> int:
     """With other rank numbers the same is found. Without an innocent rank the culprits are still named, a tie perhaps
     with somebody else; or it is said that this rank left nothing: how often that is.
