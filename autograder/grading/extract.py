@@ -69,7 +69,7 @@ def exercise_cells(data: bytes, lab: Lab) -> Extracted:
     cells: dict[str, str] = {}
     elsewhere: dict[str, str] = {}
     for exercise in lab.exercises:
-        chosen, said = _choose(exercise, sources)
+        chosen, said = _choose(lab, exercise, sources)
         notes += [f"{exercise.id}: {text}" for text in said]
         if chosen is not None and len(chosen) > MAX_CELL_CHARACTERS:
             notes.append(f"{exercise.id}: the cell has {len(chosen)} characters and was not read")
@@ -84,7 +84,7 @@ def check_is_of(data: bytes, lab: Lab) -> None:
     """Raises NotebookFileError for a notebook without an exercise cell of `lab`; it names the lab that it is of."""
     sources = _code_cells(data)
     others = [line.split("/")[0] for _, text in sources if (line := exercise_line(text))]
-    if lab.id in others or any(_choose(exercise, sources)[0] is not None for exercise in lab.exercises):
+    if lab.id in others or any(_choose(lab, exercise, sources)[0] is not None for exercise in lab.exercises):
         return
     if others:
         raise NotebookFileError(f"the file is a notebook of {max(set(others), key=others.count)}, not of {lab.id}")
@@ -102,9 +102,13 @@ def needs_look(note: str) -> bool:
     return not note.endswith(METADATA_LOST)
 
 
-def _choose(exercise: Exercise, sources: list[tuple[str, str]]) -> tuple[str | None, list[str]]:
-    """The cell that counts, and what is odd: both marks, then the metadata, then the line, then the function."""
+def _choose(lab: Lab, exercise: Exercise, sources: list[tuple[str, str]]) -> tuple[str | None, list[str]]:
+    """The cell that counts, and what is odd: both marks, then the metadata, then the line, then the function. Metadata
+    on a cell whose line names another exercise was swapped, and counts for nothing.
+    """
+    others = {*(e.id for e in lab.exercises), *(f"{lab.id}/{name}" for name in lab.planned)} - {exercise.id}
     by_id = [i for i, (grade_id, _) in enumerate(sources) if grade_id == exercise.name]
+    by_id = [i for i in by_id if exercise_line(sources[i][1]) not in others]
     by_line = [i for i, (_, text) in enumerate(sources) if exercise_line(text) == exercise.id]
     marked = [i for i in by_id if i in by_line] or by_id or by_line
     if not marked:
@@ -145,6 +149,7 @@ class _Notebook(msgspec.Struct):
 
 def without_outputs(data: bytes) -> Any:
     """The notebook `data` as plain data: of well-formed cells type, source, metadata and id; of odd ones everything.
+    Halves of characters, which JSON may hold and no text file can, are replaced.
 
     Raises:
         NotebookFileError: it is no JSON, or too large for an odd one.
@@ -152,13 +157,24 @@ def without_outputs(data: bytes) -> Any:
     if data.count(b"{") > _MAX_OBJECTS:
         raise NotebookFileError("the file is not a notebook that anybody wrote: it has over a million parts")
     with contextlib.suppress(msgspec.MsgspecError, RecursionError):
-        return msgspec.to_builtins(msgspec.json.decode(data.removeprefix(_BOM), type=_Notebook))
+        return _whole(msgspec.to_builtins(msgspec.json.decode(data.removeprefix(_BOM), type=_Notebook)))
     if len(data) > _MAX_ODD_BYTES:
         raise NotebookFileError("the file is not a notebook: it is no valid JSON, or not in the form of one")
     try:
-        return json.loads(data)
+        return _whole(json.loads(data))
     except (ValueError, RecursionError):
         raise NotebookFileError("the file is not a notebook: it is no valid JSON") from None
+
+
+def _whole(value: Any) -> Any:
+    """The same with whole characters only."""
+    if isinstance(value, dict):
+        return {_whole(key): _whole(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_whole(part) for part in value]
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
 
 
 def _code_cells(data: bytes) -> list[tuple[str, str]]:

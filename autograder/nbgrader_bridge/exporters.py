@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from typing import Any
 
@@ -15,6 +16,7 @@ from autograder.grading.extract import MAX_BYTES, without_outputs
 from autograder.nbgrader_bridge.rebuild import salvage
 
 _SLIM_FROM = 5_000_000  # characters
+_SURROGATE = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 
 
 class TolerantExporter(NotebookExporter):
@@ -29,7 +31,8 @@ class TolerantExporter(NotebookExporter):
 def _read(file_stream: Any) -> NotebookNode:
     try:
         text = file_stream.read(MAX_BYTES + 1)
-        if len(text) > _SLIM_FROM:  # the outputs are dropped anyway; nbformat would build all of them first
+        # The outputs are dropped anyway; nbformat would build all of them first, and keep halves of characters.
+        if len(text) > _SLIM_FROM or _SURROGATE.search(text):
             return salvage(without_outputs(text.encode()) if len(text) <= MAX_BYTES else None)
     except (UnicodeError, LabError):  # the grader does not read it either
         return salvage(None)

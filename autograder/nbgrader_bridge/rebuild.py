@@ -93,7 +93,7 @@ def _owners(frame: Mapping[str, NotebookNode], cells: list[_Text]) -> dict[int, 
     by_source = {cell.source: name for name, cell in frame.items()}
     rules: tuple[Callable[[str, Mapping[str, Any]], str | None], ...] = (
         lambda text, cell: _grade_id(cell) if by_line.get(exercise_line(text)) == _grade_id(cell) else None,
-        lambda text, cell: _grade_id(cell),
+        lambda text, cell: _grade_id(cell) if exercise_line(text) not in by_line else None,
         lambda text, cell: by_line.get(exercise_line(text)),
         lambda text, cell: by_function.get(text),
         lambda text, cell: by_cell_id.get(str(cell.get("id"))),

@@ -48,6 +48,11 @@ FOUND = {
         notebook(("x = 1", None), (GOOD.split("\n", 1)[1], None)),
         f"no cell has the line `# exercise: {EXERCISE}`; the one that defines ring_all_reduce was graded",
     ),
+    "metadata of two cells swapped": (
+        notebook(("# exercise: lab2/tree", "ring-all-reduce"), (GOOD, "tree")),
+        "metadata is lost",
+    ),
+    "half a character": (notebook((GOOD, "ring-all-reduce"), ("# half of a smile: \ud83d", None)), ""),
     "id on another cell": (notebook(("x = 1", "ring-all-reduce"), (GOOD, "ring-all-reduce")), ""),
 }
 
@@ -87,6 +92,13 @@ def test_of_several_cells_without_any_mark_none_is_graded(built: Path) -> None:
     [note] = found.notes
     assert note.endswith("2 cells define ring_all_reduce")
     assert extract.needs_look(note)
+
+
+def test_half_a_character_becomes_a_whole_one(built: Path) -> None:
+    found = extract.exercise_cells(
+        notebook((GOOD + "# \ud83d \ud83d\ude00", "ring-all-reduce")), course.load(built).lab("lab2")
+    )
+    assert found.cells[EXERCISE] == GOOD + "# \ufffd \U0001f600"
 
 
 def test_a_huge_cell_is_not_read(built: Path) -> None:

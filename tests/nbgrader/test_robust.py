@@ -86,6 +86,20 @@ def _renamed(notebook: Notebook) -> Notebook:
     return notebook
 
 
+def _half_a_character(notebook: Notebook) -> Notebook:
+    """As a text that was cut in the middle of an emoji: JSON may hold it, no file can."""
+    cell(notebook, "sampler")["source"] += "# \ud83d\n"
+    notebook["cells"][0]["source"] = "\ud83d"
+    return notebook
+
+
+def _swapped(notebook: Notebook) -> Notebook:
+    """Two exercise cells with each other's metadata."""
+    mine, other = cell(notebook, EXERCISE), cell(notebook, "sampler")
+    mine["metadata"], other["metadata"] = other["metadata"], mine["metadata"]
+    return notebook
+
+
 # student -> what was handed in, and what the page must say.
 HANDED_IN: dict[str, tuple[Callable[[], Notebook | str], str]] = {
     "colab": (_colab, FOUND),
@@ -104,6 +118,8 @@ HANDED_IN: dict[str, tuple[Callable[[], Notebook | str], str]] = {
         lambda: _base() | {"metadata": {"kernelspec": {"name": "julia-1.9", "display_name": SCRIPT}}},
         FOUND,
     ),
+    "surrogate": (lambda: json.dumps(_half_a_character(_base())), FOUND),
+    "swapped": (lambda: _swapped(_base()), FOUND),
     "sameids": (lambda: _each(_base(), lambda c: c.update(id="same")), FOUND),
     "longline": (lambda: _huge_line(_base()), FOUND),
     "odd": (lambda: _base() | {"cells": [None, 3, {"cell_type": ["x"]}, *_base()["cells"]]}, FOUND),
