@@ -7,11 +7,13 @@ again; another cell of the same exercise is held again.
 from __future__ import annotations
 
 import os
+import shlex
 
 import msgspec
 
 from autograder import course, progress
 from autograder.grading import extract
+from autograder.nbgrader_bridge import terminal
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder
 from autograder.results import HELD, NotebookResult
@@ -68,8 +70,9 @@ def waits(result: NotebookResult, student: str, course: str) -> list[str]:
     for exercise in (each for each in result.exercises if each.held):
         uses = next((finding.seen for finding in exercise.findings if finding.key == HELD), "")
         name = exercise.exercise.split("/")[1]
+        points = "badge points" if exercise.tier == "stretch" else "points"
         lines.append(
-            f"{exercise.held:g} points of {name} are held: the cell uses {uses}. Read it, then: "
-            f"lockstep grade{course} --accept '{student}/{name}'"
+            f"{exercise.held:g} {points} of {name} are held: the cell uses {terminal.one_line(uses)}. Read it, then: "
+            f"lockstep grade{course} --accept {shlex.quote(f'{student}/{name}')}"
         )
     return lines

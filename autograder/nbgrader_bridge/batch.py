@@ -17,7 +17,7 @@ from statistics import mean, median
 from autograder import report
 from autograder.errors import LabError
 from autograder.grading.extract import needs_look
-from autograder.nbgrader_bridge import acceptance, seal, workers
+from autograder.nbgrader_bridge import acceptance, seal, terminal, workers
 from autograder.nbgrader_bridge.folder import CourseFolder
 from autograder.nbgrader_bridge.intake import Submission
 from autograder.nbgrader_bridge.pipeline import Pipeline
@@ -47,7 +47,15 @@ class Row:
     def looks(self, course: str) -> list[str]:
         """Everything that a person should look at. `course`: what commands for this course folder need, if anything."""
         held = acceptance.waits(self.result, self.student, course) if self.result else []
-        return [text for text in (str(self.change or ""), self.problem, *self.notes, *held) if text]
+        return [
+            *(terminal.one_line(text) for text in (str(self.change or ""), self.problem, *self.notes) if text),
+            *held,
+        ]
+
+    @property
+    def name(self) -> str:
+        """The student, as it is printed."""
+        return terminal.name(self.student)
 
 
 def grade_all(sealing: Sealing, pipeline: Pipeline, submissions: list[Submission], say: Say) -> Iterator[Row]:
@@ -56,14 +64,16 @@ def grade_all(sealing: Sealing, pipeline: Pipeline, submissions: list[Submission
     Args:
         say: called with each piece of a progress line, and whether the line ends.
     """
-    width = max(len(submission.student) for submission in submissions)
+    width = max(len(terminal.name(submission.student)) for submission in submissions)
     with workers.sealed(sealing, submissions) as futures:
         for number, (submission, future) in enumerate(zip(submissions, futures, strict=True), start=1):
-            say(f"{number:>{len(str(len(submissions)))}}/{len(submissions)}  {submission.student:<{width}}  ", False)
+            name = terminal.name(submission.student)
+            say(f"{number:>{len(str(len(submissions)))}}/{len(submissions)}  {name:<{width}}  ", False)
             try:
                 row = _enter(sealing, pipeline, submission, future)
             except LabError as error:
-                row = Row(submission.student, None, new=True, problem=str(error), failed=True)
+                notes = (submission.problem, *submission.notes)
+                row = Row(submission.student, None, new=True, problem=str(error), notes=notes, failed=True)
             say(_line(row), True)
             yield row
 
@@ -76,7 +86,7 @@ def _enter(sealing: Sealing, pipeline: Pipeline, submission: Submission, future:
     _write_report(folder, sealed)
     digest = seal.file_digest(folder, student, assignment)
     problem = submission.problem or seal.reason(sealed)
-    notes = tuple(note for note in sealed.result.notes if needs_look(note))
+    notes = (*submission.notes, *(note for note in sealed.result.notes if needs_look(note)))
     if before == digest:
         return Row(student, sealed.result, False, problem, notes, sealed.broken, change)
     try:
@@ -115,22 +125,33 @@ def _write_report(folder: CourseFolder, sealed: seal.Seal) -> None:
 def _line(row: Row) -> str:
     if row.result is None:
         return "not graded, see below"
-    points = f"{row.result.points:g} / {row.result.max_points:g}"
-    return f"{points:>9}  {'' if row.new else '(unchanged) '}{row.problem or _missed(row.result)}".rstrip()
+    badges = _badge_points(row.result)
+    points = f"{row.result.points:g} / {row.result.max_points:g}" + (f" + {badges:g} badge points" if badges else "")
+    said = terminal.one_line(row.problem or _missed(row.result))
+    return f"{'not graded' if row.failed else points:>9}  {'' if row.new else '(unchanged) '}{said}".rstrip()
+
+
+def _badge_points(result: NotebookResult) -> float:
+    return sum(exercise.points for exercise in result.exercises if exercise.tier == "stretch")
 
 
 def _missed(result: NotebookResult) -> str:
     """Exercises with the parts that failed; where nothing passed, what was seen first in a started one says more."""
     findings = [finding for exercise in result.exercises for finding in exercise.findings]
-    if result.points == 0 and findings and not any(exercise.held for exercise in result.exercises):
+    if findings and not any(exercise.held or exercise.points for exercise in result.exercises):
         return next((f for f in findings if f.key != "unfinished"), findings[0]).title
     fresh = [e for e in result.exercises if e.is_untouched]
     lost = {e.exercise: [p.key for p in e.parts if _is_missed(p)] for e in result.exercises if e not in fresh}
     said = [f"{exercise.split('/')[1]} ({', '.join(keys)})" for exercise, keys in lost.items() if keys]
-    held = sum(e.held for e in result.exercises)
-    missed = [f"{held:g} points held"] if held else []
+    missed = [f"{held:g} {kind} held" for kind, held in _held(result).items() if held]
     missed += ["missed: " + ", ".join(said)] if said else []
     return "; ".join([*missed, *([f"not started: {len(fresh)} of {len(result.exercises)}"] if fresh else [])])
+
+
+def _held(result: NotebookResult) -> dict[str, float]:
+    """Points that wait for a person, those of badges apart."""
+    kinds = {"points": "core", "badge points": "stretch"}
+    return {kind: sum(e.held for e in result.exercises if e.tier == tier) for kind, tier in kinds.items()}
 
 
 def _is_missed(part: Part) -> bool:
@@ -138,17 +159,17 @@ def _is_missed(part: Part) -> bool:
     return not part.passed and not part.note.startswith(HELD)
 
 
-def summary(rows: list[Row], assignment: str, course: str = "") -> Iterable[str]:
+def summary(rows: list[Row], assignment: str, course: str = "", not_taken: Iterable[str] = ()) -> Iterable[str]:
     """The lines that stand below a grading: how many, how good, which parts were missed, what went wrong."""
-    results = [row.result for row in rows if row.result]
-    looks = [(row.student, text) for row in rows for text in row.looks(course)]
-    now = sum(row.new and row.result is not None for row in rows)
-    unchanged = sum(not row.new for row in rows)
+    graded = [row for row in rows if not row.failed]
+    results = [row.result for row in graded if row.result]
+    looks = [*(f"{row.name}: {text}" for row in rows for text in row.looks(course)), *not_taken]
+    now = sum(row.new for row in graded)
     lowered = [row for row in rows if row.change and row.change.now < row.change.before]
     if lowered:
-        yield f"LOWER THAN BEFORE: {', '.join(row.student for row in lowered)}; the reasons stand below"
-    yield f"{plural(len(rows), 'submission')} of {assignment}: {now} graded now, {unchanged} unchanged, " + (
-        f"{len(rows) - now - unchanged} not graded"
+        yield f"LOWER THAN BEFORE: {', '.join(row.name for row in lowered)}; the reasons stand below"
+    yield f"{plural(len(rows), 'submission')} of {assignment}: {now} graded now, {len(graded) - now} unchanged, " + (
+        f"{len(rows) - len(graded)} not graded"
     )
     if results:
         points = [result.points for result in results]
@@ -156,13 +177,13 @@ def summary(rows: list[Row], assignment: str, course: str = "") -> Iterable[str]
             f"points out of {results[0].max_points:g}: mean {mean(points):.3g}, median {median(points):g}, "
             f"lowest {min(points):g}, highest {max(points):g}"
         )
-        unread = [row.student for row in rows if row.result and row.result.why_unread]
+        unread = [row.name for row in graded if row.result and row.result.why_unread]
         if unread:
             yield f"0 points unread, the reasons stand below: {', '.join(unread)}"
         yield from _parts([result for result in results if not result.why_unread])
     if looks:
         yield "needs a look:"
-        yield from (f"  {student}: {text}" for student, text in looks)
+        yield from (f"  {text}" for text in looks)
 
 
 def plural(count: int, noun: str) -> str:

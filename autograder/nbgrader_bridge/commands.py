@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from autograder import course
+from autograder.nbgrader_bridge import terminal
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder
 from autograder.sandbox import bubblewrap
 
 if TYPE_CHECKING:
     from autograder.nbgrader_bridge.folder import Cases
-    from autograder.nbgrader_bridge.intake import Submission
+    from autograder.nbgrader_bridge.intake import HandIn
     from autograder.nbgrader_bridge.pipeline import Pipeline
     from autograder.sandbox.limits import Isolation
 
@@ -114,14 +115,12 @@ def _grade(submissions: Path | None, course_dir: Path, options: _Options) -> boo
     lab = intake.lab_of(options.assignment, folder, submissions)
     if folder.exists:
         folder.check_writable()
-    pipeline = _open(folder, lab)
-    for who in options.accept:
-        click.echo(acceptance.accept(folder, lab, who))
     with intake.opened(submissions or folder.root / "submitted", lab) as found:
         if options.only:
-            found = [submission for submission in found if submission.student == options.only]
-            if not found:
-                raise BridgeError(f"There is no submission of {options.only}.")
+            found = found.only(options.only)
+        pipeline = _open(folder, lab)
+        for who in options.accept:
+            terminal.say(acceptance.accept(folder, lab, who))
         if options.new_seed:
             folder.draw_new_seed()
         if options.cases:
@@ -129,21 +128,23 @@ def _grade(submissions: Path | None, course_dir: Path, options: _Options) -> boo
         return _grade_found(found, lab, pipeline, options, course_dir)
 
 
-def _grade_found(found: list[Submission], lab: str, pipeline: Pipeline, options: _Options, course_dir: Path) -> bool:
+def _grade_found(found: HandIn, lab: str, pipeline: Pipeline, options: _Options, course_dir: Path) -> bool:
     from autograder.nbgrader_bridge import batch
     from autograder.nbgrader_bridge.workers import Sealing
 
     folder, rows = pipeline.folder, list[batch.Row]()
     sealing = Sealing(folder, lab, options.isolation, options.jobs, again=options.only is not None)
-    try:
-        rows.extend(batch.grade_all(sealing, pipeline, found, _say))
-    except KeyboardInterrupt:
-        click.echo(f"\n{len(rows)} of {len(found)} are done.", err=True)
-        raise
-    click.echo()
+    with terminal.HeldLog() as log:
+        try:
+            for row in batch.grade_all(sealing, pipeline, found.submissions, terminal.say):
+                rows.append(row)
+                log.tell()
+        except KeyboardInterrupt:
+            click.echo(f"\n{len(rows)} of {len(found.submissions)} are done.", err=True)
+            raise
     where = _course_option(course_dir)
-    for line in batch.summary(rows, lab, where):
-        click.echo(line)
+    for line in ("", *batch.summary(rows, lab, where, found.not_taken)):
+        terminal.say(line)
     click.echo(f"reports: {folder.root / 'reports'}")
     click.echo(f"next: lockstep nbgrader feedback{where}, lockstep nbgrader export{where}")
     return any(row.failed for row in rows)
@@ -242,6 +243,11 @@ def feedback(course_dir: Path, assignment: str | None) -> None:
     if by_file:
         where = folder.root / "feedback"
         click.echo(f"{lab}: {plural(by_file, 'page')} in {where}, not sent: the submissions came as files")
+    if missing := folder.without_feedback(lab):
+        names = ", ".join(terminal.name(student) for student in missing)
+        terminal.say(
+            f"{lab}: no page for {names}: not in the gradebook. Grade again: lockstep grade{_course_option(course_dir)}"
+        )
 
 
 @nbgrader.command()
@@ -266,10 +272,6 @@ def export(course_dir: Path, assignment: str | None, to: Path | None) -> None:
     lab = _lab(assignment, folder)
     path = to or Path(f"{lab}.csv")
     click.echo(f"{lab}: {_open(folder, lab).export(lab, path)} rows in {path}")
-
-
-def _say(text: str, end: bool) -> None:
-    click.echo(text, nl=end)
 
 
 def _lab(assignment: str | None, folder: CourseFolder) -> str:

@@ -9,13 +9,14 @@ import contextlib
 import hashlib
 import hmac
 import os
-import re
 import secrets
 import tempfile
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from autograder.nbgrader_bridge import terminal
 from autograder.nbgrader_bridge.errors import BridgeError
 
 CONFIG_NAME = "nbgrader_config.py"
@@ -37,7 +38,8 @@ configure(c, Path(__file__).resolve().parent)
 '''
 
 # nbgrader puts student names into glob patterns, paths and exchange names that are split at "+".
-_STUDENT = re.compile(r"[\w][\w .,@=-]*")
+_IN_A_NAME = " .,_@=-'\u2019"
+_MOST_OF_A_NAME_BYTES = 200  # with assignment and time, one name of a file
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,11 @@ class CourseFolder:
         """Folder of nbgrader's feedback page for one submission."""
         return self.root / "feedback" / student / assignment
 
+    def without_feedback(self, assignment: str) -> list[str]:
+        """Students who handed in and have no feedback page."""
+        handed_in = {path.parent.name for path in self.root.glob(f"submitted/*/{assignment}")}
+        return sorted(handed_in - {path.parent.name for path in self.root.glob(f"feedback/*/{assignment}")})
+
     def sealed(self, student: str, assignment: str) -> Path:
         """File of the sealed result of one submission."""
         return self.root / "sealed" / student / f"{assignment}.json"
@@ -205,8 +212,11 @@ def _seal_key(seed: str) -> bytes:
 
 def check_student_name(name: str) -> None:
     """Raises BridgeError when nbgrader cannot carry `name` as a student's id."""
-    if not _STUDENT.fullmatch(name):
+    if len(name.encode(errors="replace")) > _MOST_OF_A_NAME_BYTES:
+        raise BridgeError(f"{terminal.name(name)!r} has {len(name)} characters: too long for a student's name.")
+    known = (c.isalnum() or c in _IN_A_NAME or unicodedata.category(c).startswith("M") for c in name)
+    if not name or not (name[0].isalnum() or name[0] == "_") or name != name.strip() or not all(known):
         raise BridgeError(
-            f"{name!r} cannot be a student's name in nbgrader: use letters, digits, spaces and . , _ - @ = "
-            "and begin with a letter or a digit."
+            f"{name!r} cannot be a student's name in nbgrader: use letters, digits, spaces, apostrophes and . , _ - @ "
+            "= and begin with a letter or a digit."
         )

@@ -1,8 +1,8 @@
 """Submissions as they come, brought into nbgrader's submitted/ folder.
 
-Three layouts are read, also mixed: STUDENT/ASSIGNMENT/*.ipynb (nbgrader), STUDENT/*.ipynb, and STUDENT.ipynb. Only the
-notebook and nbgrader's timestamp are taken: other files of a submission never reach the course folder. Links are not
-followed, since they could name any file of the instructor.
+A folder or a zip archive is read; `handed_in` says whose a file is. Only the notebook and nbgrader's timestamp are
+taken: other files of a submission never reach the course folder. Links are not followed, since they could name any file
+of the instructor.
 """
 
 from __future__ import annotations
@@ -13,30 +13,51 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from autograder import course
 from autograder.grading.extract import MAX_BYTES
+from autograder.nbgrader_bridge import archive, handed_in
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder, check_student_name
+from autograder.nbgrader_bridge.handed_in import Choice, File
 
 _HEAD_BYTES = 2_000_000
 _EXERCISE = re.compile(rb"# exercise: ([\w-]+)/")
-_STAMPS = ("timestamp.txt", "submission_secret.txt")
+_MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
 class Submission:
-    """One student's hand-in. `notebook` is None when there is nothing to grade; then `problem` says why."""
+    """One student's hand-in. `notebook` is None when there is nothing to grade; then `problem` says why.
+
+    `notes`: what a person should know about the choice of the notebook.
+    """
 
     student: str
     notebook: Path | None
     problem: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """What was handed in, by student, and in words what could not be told to be anybody's."""
+
+    submissions: list[Submission]
+    not_taken: tuple[str, ...] = ()
+
+    def only(self, student: str) -> HandIn:
+        """That of one student; BridgeError if there is none."""
+        found = [submission for submission in self.submissions if submission.student == student]
+        if not found:
+            raise BridgeError(f"There is no submission of {student}.")
+        return HandIn(found)
 
 
 @contextlib.contextmanager
-def opened(submissions: Path, assignment: str) -> Iterator[list[Submission]]:
+def opened(submissions: Path, assignment: str) -> Iterator[HandIn]:
     """The submissions of a folder or of a zip archive, which is unpacked for as long as the block lasts.
 
     Raises:
@@ -45,20 +66,20 @@ def opened(submissions: Path, assignment: str) -> Iterator[list[Submission]]:
     if not submissions.is_file():
         yield find(submissions, assignment)
         return
-    from autograder.nbgrader_bridge import archive
+    with archive.opened(submissions) as packed, tempfile.TemporaryDirectory(prefix="lockstep-") as place:
+        files = archive.files(packed, assignment)
+        choices, nobodys = _sorted_out(submissions, files, assignment)
+        unpacked = [_unpacked(packed, choice, Path(place) / f"{n}.ipynb") for n, choice in enumerate(choices)]
+        yield HandIn(unpacked, _not_taken(nobodys))
 
-    with tempfile.TemporaryDirectory(prefix="lockstep-") as place:
-        refused = archive.unpack(submissions, Path(place), assignment)
-        reasons: dict[str, list[str]] = {}
-        for each in refused:
-            reasons.setdefault(each.student, []).append(each.reason)
-        found = {submission.student: submission for submission in _read(Path(place), assignment)}
-        for student, said in reasons.items():
-            had = found.get(student, Submission(student, None))
-            found[student] = replace(had, problem=" ".join(filter(None, [had.problem, *said])))
-        if not found:
-            raise BridgeError(f"{submissions} holds no notebook.")
-        yield [found[student] for student in sorted(found)]
+
+def _unpacked(packed: zipfile.ZipFile, choice: Choice, to: Path) -> Submission:
+    if choice.chosen is None or isinstance(choice.chosen.source, Path):
+        return Submission(choice.student, None, choice.problem, choice.notes)
+    damage = archive.unpack(packed, choice.chosen.source, to)
+    if damage:
+        return Submission(choice.student, None, f"{choice.chosen.place} {damage}", choice.notes)
+    return Submission(choice.student, to, "", choice.notes)
 
 
 def check_any(submissions: Path | None, folder: CourseFolder) -> None:
@@ -73,6 +94,10 @@ def check_any(submissions: Path | None, folder: CourseFolder) -> None:
         raise BridgeError(f"{submissions} does not exist: name a folder of notebooks or a zip archive.")
     elif submissions.is_dir() and not any(entry.name[0] not in "._" for entry in submissions.iterdir()):
         raise BridgeError(f"{submissions} is empty: name a folder of notebooks or a zip archive.")
+    elif submissions.is_file():
+        with archive.opened(submissions) as packed:
+            if not any(handed_in.is_notebook(name) for name in packed.namelist()):
+                raise BridgeError(f"{submissions} holds no notebook.")
 
 
 def lab_of(assignment: str | None, folder: CourseFolder, submissions: Path | None = None) -> str:
@@ -98,7 +123,7 @@ def labs_named(submissions: Path) -> set[str]:
     """What may be a lab's id: words of the names of notebooks, and what the first lines of exercise cells say."""
     found: set[str] = set()
     for name, text in _heads(submissions):
-        found |= {*re.split(r"[/_]", name.removesuffix(".ipynb")), *(m.decode() for m in _EXERCISE.findall(text))}
+        found |= {*re.split(r"[/_.]", name), *(m.decode() for m in _EXERCISE.findall(text))}
     return found
 
 
@@ -106,67 +131,66 @@ def _heads(submissions: Path) -> Iterator[tuple[str, bytes]]:
     """Name and beginning of every notebook in a folder or archive, as far as it can be read."""
     with contextlib.suppress(OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error):
         if submissions.is_dir():
-            for path in submissions.glob("**/*.ipynb"):
-                if path.is_file() and not path.is_symlink():
+            for path in submissions.glob("**/*"):
+                if handed_in.is_notebook(path.name) and path.is_file() and not path.is_symlink():
                     with path.open("rb") as file:
                         yield path.name, file.read(_HEAD_BYTES)
             return
-        with zipfile.ZipFile(submissions) as archive:
-            for name in archive.namelist():
-                if name.endswith(".ipynb"):
-                    with archive.open(name) as member:
+        with zipfile.ZipFile(submissions) as packed:
+            for name in packed.namelist():
+                if handed_in.is_notebook(name):
+                    with packed.open(name) as member:
                         yield name, member.read(_HEAD_BYTES)
 
 
-def find(submissions: Path, assignment: str) -> list[Submission]:
+def find(submissions: Path, assignment: str) -> HandIn:
     """All submissions under a folder, by student name.
 
     Raises:
-        BridgeError: the folder does not exist, holds no submission, or holds two of one student.
+        BridgeError: the folder does not exist, or holds no notebook.
     """
     if not submissions.is_dir():
         raise BridgeError(f"{submissions} is not a folder. Give the folder or the zip archive of submissions.")
-    found = list(_read(submissions, assignment))
-    names = [submission.student for submission in found]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise BridgeError(f"{submissions} holds two submissions of {', '.join(twice)}. Keep one of each.")
-    if not found:
+    choices, nobodys = _sorted_out(submissions, list(_files(submissions)), assignment)
+    return HandIn([_from_folder(choice) for choice in choices], _not_taken(nobodys))
+
+
+def _sorted_out(submissions: Path, files: list[File], assignment: str) -> tuple[list[Choice], list[str]]:
+    choices, nobodys = handed_in.choose(files, assignment, {lab.id for lab in course.load().labs()})
+    if not choices or not any(file.is_notebook for file in files):
         raise BridgeError(
-            f"{submissions} holds no submission. Expected STUDENT.ipynb, STUDENT/{assignment}.ipynb or "
+            f"{submissions} holds no notebook. Expected STUDENT.ipynb, STUDENT/{assignment}.ipynb or "
             f"STUDENT/{assignment}/{assignment}.ipynb."
         )
-    return found
+    return choices, nobodys
 
 
-def _read(submissions: Path, assignment: str) -> Iterator[Submission]:
-    for entry in sorted(submissions.iterdir()):
-        if entry.name.startswith((".", "_")):
+def _not_taken(places: list[str]) -> tuple[str, ...]:
+    more = f" and {len(places) - _MOST_NAMED} more" if len(places) > _MOST_NAMED else ""
+    return (f"not taken: {', '.join(places[:_MOST_NAMED])}{more}",) if places else ()
+
+
+def _files(folder: Path, above: tuple[str, ...] = ()) -> Iterator[File]:
+    """What lies below a folder, without litter. Links are named and not followed."""
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        yield File(above or (folder.name,), folder, f"cannot be read: {error.strerror}")
+        return
+    for path in paths:
+        if handed_in.is_litter([path.name]):
             continue
-        if entry.is_dir() and not entry.is_symlink():
-            inner = entry / assignment
-            yield _choose(entry.name, inner if inner.is_dir() else entry, assignment)
-        elif entry.suffix == ".ipynb":
-            yield _checked(entry.stem, entry)
+        parts = (*above, path.name)
+        if path.is_dir() and not path.is_symlink():
+            yield File(parts, path, is_folder=True)
+            yield from _files(path, parts)
+        else:
+            yield File(parts, path, "" if path.is_file() and not path.is_symlink() else "is not a file of its own")
 
 
-def _choose(student: str, place: Path, assignment: str) -> Submission:
-    candidates = sorted(place.glob("*.ipynb"))
-    named = [path for path in candidates if path.stem == assignment]
-    if named:
-        return _checked(student, named[0])
-    if len(candidates) == 1:
-        return _checked(student, candidates[0])
-    if candidates:
-        names = ", ".join(path.name for path in candidates)
-        return Submission(student, None, f"None of the notebooks handed in is called {assignment}.ipynb: {names}.")
-    return Submission(student, None, "No notebook was handed in.")
-
-
-def _checked(student: str, path: Path) -> Submission:
-    if path.is_symlink() or not path.is_file():
-        return Submission(student, None, f"{path.name} is not a file of its own.")
-    return Submission(student, path)
+def _from_folder(choice: Choice) -> Submission:
+    notebook = choice.chosen.source if choice.chosen and isinstance(choice.chosen.source, Path) else None
+    return Submission(choice.student, notebook, choice.problem, choice.notes)
 
 
 def bring_in(folder: CourseFolder, submission: Submission, assignment: str) -> None:
@@ -183,7 +207,7 @@ def bring_in(folder: CourseFolder, submission: Submission, assignment: str) -> N
         place.mkdir(parents=True, exist_ok=True)
         data = _read_some(submission.notebook) if submission.notebook else b""
         _write(place / f"{assignment}.ipynb", data)
-        for stamp in (submission.notebook.parent / name for name in _STAMPS) if submission.notebook else ():
+        for stamp in (submission.notebook.parent / name for name in handed_in.STAMPS) if submission.notebook else ():
             if stamp.is_file() and not stamp.is_symlink():
                 _write(place / stamp.name, stamp.read_bytes())
     except OSError as error:

@@ -15,7 +15,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from autograder.nbgrader_bridge import config
+from autograder.nbgrader_bridge import config, terminal
 from autograder.nbgrader_bridge.errors import BridgeError
 from autograder.nbgrader_bridge.folder import CourseFolder, check_student_name
 
@@ -190,4 +190,4 @@ def _reason(log: str, error: str) -> str:
     ours = [line for line in lines if "BridgeError: " in line or "StaleSeal: " in line]
     if ours:
         return ours[0].split(": ", 1)[1]
-    return _CLASS.sub("", lines[-1].strip()) if lines else "nbgrader gives no reason"
+    return terminal.one_line(_CLASS.sub("", lines[-1].strip())) if lines else "nbgrader gives no reason"

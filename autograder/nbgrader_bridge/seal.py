@@ -15,6 +15,7 @@ import hashlib
 import hmac
 import logging
 import os
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -102,7 +103,7 @@ def reason(seal: Seal) -> str:
     """Why somebody should look at the submission: it could not be graded, or not to its end. "" if all is well."""
     findings = [finding for exercise in seal.result.exercises for finding in exercise.findings]
     if any(finding.key == "deadline" for finding in findings):
-        return f"Stopped at the deadline. If this machine was busy, grade it again: --only {seal.student}"
+        return f"Stopped at the deadline. If this machine was busy, grade it again: --only {shlex.quote(seal.student)}"
     return next((finding.text for finding in findings if finding.key in (NOT_GRADED, *BROKE_OFF)), "")
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import stat
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,8 @@ def test_when_the_grader_breaks_the_others_go_on_and_the_next_run_tries_again(
         result = _again(place, lockstep)
     lines = _lines(result.output)
     assert "The grader itself failed on this notebook (RuntimeError)" in lines["ana"]
+    assert "5 submissions of lab2: 0 graded now, 3 unchanged, 2 not graded" in result.output
+    assert result.exit_code == 1
     assert "(unchanged)" in lines["eve"]
     assert "secret details" not in (place / "course/reports/ana/lab2.html").read_text()
     assert _lines(_again(place, lockstep).output)["ana"] == f"0 / {MAX_POINTS:g}  Not started yet"
@@ -277,6 +280,39 @@ def test_a_second_release_and_pages_that_are_not_sent_are_said(graded: Any, plac
     assert str(again).startswith("lab2 is released already, in ")
     sent = lockstep("nbgrader", "feedback", "--course", course)
     assert f"lab2: 4 pages in {course / 'feedback'}, not sent: the submissions came as files" in sent.output
+    assert "no page" not in sent.output
+    (course / "submitted/zoe/lab2").mkdir(parents=True)
+    without = lockstep("nbgrader", "feedback", "--course", course).output
+    assert f"lab2: no page for zoe: not in the gradebook. Grade again: lockstep grade --course {course}\n" in without
     page = (course / "feedback/ana/lab2/lab2.html").read_text()
     assert "<p>Student: ana. Lab: lab2.</p>" in page
     assert "not passed, 0 of 12 points" in page
+
+
+def test_an_archive_is_looked_into_before_a_course_folder_is_made(tmp_path: Path, lockstep: Lockstep) -> None:
+    with zipfile.ZipFile(tmp_path / "in.zip", "w") as archive:
+        archive.writestr("ana/notes.pdf", "")
+    for submissions, said in ((tmp_path / "in.zip", "holds no notebook"), (tmp_path, "holds no notebook")):
+        result = lockstep("grade", submissions, "--course", tmp_path / "course")
+        assert said in str(result.exception)
+    with zipfile.ZipFile(tmp_path / "in.zip", "a") as archive:
+        archive.writestr("ben/lab2.ipynb", "{}")
+    other = lockstep("grade", tmp_path / "in.zip", "--course", tmp_path / "course", "--only", "zoe")
+    assert "no submission of zoe" in str(other.exception)
+    assert not (tmp_path / "course").exists()
+
+
+def test_what_was_handed_in_instead_and_names_with_apostrophes_reach_the_gradebook(
+    graded: Any, place: Path, lockstep: Lockstep
+) -> None:
+    with zipfile.ZipFile(place / "moodle.zip", "w") as archive:
+        archive.writestr("Ben O'Hara_2_assignsubmission_file_/lab2 (1).ipynb", json.dumps(notebooks.released()))
+        archive.writestr("Dora Nix_4_assignsubmission_file_/notes.pdf", "")
+        archive.writestr("README\x1b[2J.txt", "")
+    result = lockstep("grade", place / "moodle.zip", "--course", place / "course")
+    assert "1/2  Ben O'Hara     0 / 48  Not started yet\n" in result.output
+    assert "2 submissions of lab2: 2 graded now, 0 unchanged, 0 not graded" in result.output
+    assert "  Dora Nix: No notebook was handed in, but notes.pdf.\n" in result.output
+    assert "  not taken: README\\x1b[2J.txt\n" in result.output
+    assert (place / "course/autograded/Ben O'Hara/lab2/lab2.ipynb").is_file()
+    assert result.exit_code == 0
