@@ -127,9 +127,10 @@ def _owner(file: File) -> _Owned | None:
 
 
 def _choice(student: str, files: list[_Owned], assignment: str, labs: set[str]) -> Choice:
-    here = [each for each in files if each.own[:1] == (assignment,) and len(each.own) > 1]
-    others = {lab for lab in labs if lab != assignment}
-    at_large = [each for each in files if each not in here and not (len(each.own) > 1 and each.own[0] in others)]
+    others = labs - {assignment}
+    inside = [each.own[0] if len(each.own) > 1 else "" for each in files]
+    here = [each for each, place in zip(files, inside, strict=True) if place == assignment]
+    at_large = [each for each, place in zip(files, inside, strict=True) if place not in {assignment, *others}]
     counted = [each for each in here if each.file.is_notebook] or [*here, *at_large]
     notebooks = _without_doubles(counted)
     usable = [each for each in notebooks if not each.file.refused]
@@ -176,4 +177,5 @@ def _place(each: _Owned) -> str:
 
 def _places(files: list[_Owned]) -> str:
     more = f" and {len(files) - _MOST_NAMED} more" if len(files) > _MOST_NAMED else ""
-    return ", ".join(_place(each) for each in files[:_MOST_NAMED]) + more
+    why = [f" ({each.file.refused})" if each.file.refused else "" for each in files[:_MOST_NAMED]]
+    return ", ".join(_place(each) + reason for each, reason in zip(files, why, strict=False)) + more

@@ -26,6 +26,7 @@ from autograder.nbgrader_bridge.handed_in import Choice, File
 _HEAD_BYTES = 2_000_000
 _EXERCISE = re.compile(rb"# exercise: ([\w-]+)/")
 _MOST_NAMED = 20
+_DEEPEST = 20  # folders in folders; a tree of a thousand would stop the whole class
 
 
 @dataclass(frozen=True)
@@ -171,21 +172,20 @@ def _not_taken(places: list[str]) -> tuple[str, ...]:
 
 
 def _files(folder: Path, above: tuple[str, ...] = ()) -> Iterator[File]:
-    """What lies below a folder, without litter. Links are named and not followed."""
+    """What lies below a folder, without litter. Links are named and not followed, and nothing is read very deep."""
     try:
-        paths = sorted(folder.iterdir())
+        paths = [path for path in folder.iterdir() if not handed_in.is_litter([path.name])]
     except OSError as error:
-        yield File(above or (folder.name,), folder, f"cannot be read: {error.strerror}")
+        yield File((*above, "*"), folder, f"cannot be read: {error.strerror}")
         return
     for path in paths:
-        if handed_in.is_litter([path.name]):
-            continue
         parts = (*above, path.name)
-        if path.is_dir() and not path.is_symlink():
+        is_link = path.is_symlink()
+        if path.is_dir() and not is_link:
             yield File(parts, path, is_folder=True)
-            yield from _files(path, parts)
+            yield from _files(path, parts) if len(parts) < _DEEPEST else ()
         else:
-            yield File(parts, path, "" if path.is_file() and not path.is_symlink() else "is not a file of its own")
+            yield File(parts, path, "is not a file of its own" if is_link or not path.is_file() else "")
 
 
 def _from_folder(choice: Choice) -> Submission:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,28 @@ def test_of_two_submissions_of_one_student_one_counts_and_both_are_named(tmp_pat
     (ana,) = intake.find(tmp_path, LAB).submissions
     assert ana.notebook == tmp_path / "ana" / "lab2.ipynb"
     assert ana.notes == ("several notebooks were handed in: lab2.ipynb was graded, not ana.ipynb",)
+
+
+def test_a_folder_that_cannot_be_read_or_is_very_deep_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Path.iterdir
+
+    def iterdir(self: Path) -> Iterator[Path]:
+        if self.name == "ben":
+            raise PermissionError(13, "Permission denied")
+        return honest(self)
+
+    (tmp_path / "ben").mkdir()
+    write(tmp_path / ("cleo" + "/d" * 30) / "lab2.ipynb", "{}")
+    write(tmp_path / "ana.ipynb", "{}")
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    found = {s.student: s.problem for s in intake.find(tmp_path, LAB).submissions}
+    assert found == {
+        "ana": "",
+        "ben": "No notebook was handed in, but * (cannot be read: Permission denied).",
+        "cleo": "No notebook was handed in.",
+    }
 
 
 def test_what_platforms_made_is_read_unpacked_too(tmp_path: Path) -> None:
