@@ -123,7 +123,10 @@ class Session:
                         print("".join(f"[rank {rank}] {text}\n" for rank, text in lines), end="", flush=True)
                 case protocol.Silent(rank, seconds):
                     if self.echo:
-                        print(f"rank {rank} has been computing for {seconds} s without communicating ...", flush=True)
+                        print(
+                            f"rank {rank} has not communicated for {seconds} s: it computes, sleeps or waits ...",
+                            flush=True,
+                        )
                 case protocol.Ask(rank, prompt):
                     self.world.coordinator.send(protocol.Typed(rank, _ask_person(rank, prompt)))
                 case protocol.Spinning(ranks):

@@ -148,13 +148,14 @@ class StoreSet(msgspec.Struct, array_like=True, tag="set"):
 
 class Block(msgspec.Struct, array_like=True, tag="block"):
     """A thread waits for this work; it runs again after a Go or Fail for it. `aside`: in a side stream, so that
-    neither its compute nor the host waits in virtual time.
+    neither its compute nor the host waits in virtual time. `patience_ns`: then it gets an Answer (0: it waits on).
     """
 
     thread: str
     work: int
     now_ns: Ns
     aside: bool = False
+    patience_ns: Ns = 0
 
 
 class Poll(msgspec.Struct, array_like=True, tag="poll"):
@@ -174,7 +175,9 @@ class Sleep(msgspec.Struct, array_like=True, tag="sleep"):
 
 
 class StoreCall(msgspec.Struct, array_like=True, tag="store"):
-    """A store call that needs an answer: get, wait (blocking), add, check, compare_set, delete, num_keys (ordered)."""
+    """A store call that needs an answer: get, wait (blocking), add, check, compare_set, delete, num_keys (ordered).
+    `is_own`: the time-out is user code's, whose affair it is when it runs out.
+    """
 
     thread: str
     call: str
@@ -184,6 +187,7 @@ class StoreCall(msgspec.Struct, array_like=True, tag="store"):
     timeout_ns: Ns
     now_ns: Ns
     site: str
+    is_own: bool = False
 
 
 class Leave(msgspec.Struct, array_like=True, tag="leave"):
@@ -199,24 +203,9 @@ class Leave(msgspec.Struct, array_like=True, tag="leave"):
     memory: bytes = b""
 
 
+Lifecycle = Spawn | End | Idle | Busy
 Record = (
-    GroupDef
-    | Op
-    | Note
-    | Doom
-    | Waited
-    | Print
-    | StoreSet
-    | Block
-    | Poll
-    | Sleep
-    | Ask
-    | StoreCall
-    | Spawn
-    | End
-    | Idle
-    | Busy
-    | Leave
+    GroupDef | Op | Note | Doom | Waited | Print | StoreSet | Block | Poll | Sleep | Ask | StoreCall | Lifecycle | Leave
 )
 
 

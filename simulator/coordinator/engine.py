@@ -134,6 +134,7 @@ class Engine:
         thread.block(op, record.now_ns, polling=isinstance(record, wire.Poll))
         if isinstance(record, wire.Block):
             op.begin_wait(record.now_ns, record.aside)
+            thread.until_ns = record.now_ns + record.patience_ns if record.patience_ns else -1
         if op.status == "released":  # its Go is already on the way
             thread.resume()
         elif op.verdict and thread is op.thread:
@@ -174,8 +175,7 @@ class Engine:
         for thread in self._blocked():
             if thread.polling:
                 yield Decision(thread.clock_ns, POLL, thread.rank, partial(self._answer_poll, thread))
-            elif isinstance(thread.waiting, wire.Sleep):
-                until_ns = thread.waiting.until_ns
+            elif (until_ns := thread.until_ns) >= 0:
                 yield Decision(until_ns, POLL, thread.rank, partial(self._wake, thread, until_ns))
         for meeting in self._open_meetings():
             yield from self._failures(meeting)

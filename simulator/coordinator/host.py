@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 
 import msgspec
 
@@ -28,9 +28,22 @@ from simulator.coordinator.state import RUNNING, RankState
 
 # These decide nothing but NoProgress, the one outcome outside the promise, and signs of life.
 _TICK_MS = 500  # how often running ranks are looked at
-_SILENT_S = 10  # after this, and twice and four times as long, people are told that a rank is still computing
-_STALL_S = 120.0  # a rank that has not spoken for so long,
-_ASLEEP_S = 0.1  # and used less processor time than this, waits for something that will not come
+_SILENT_S = 10  # after this, and twice and four times as long, people are told that a rank is still silent
+_STALL_S = 120.0  # a rank that does not speak, and has slept for so long, waits for something that will not come
+_ASLEEP_S, _ASLEEP_SHARE = 0.1, 0.005  # it sleeps as long as it takes no more processor time than the larger of these
+
+
+@dataclass
+class _Silence:
+    """Since when a rank has said nothing: its number of words then, processor and wall time then, and the same for when
+    it was last seen awake.
+    """
+
+    words: int
+    cpu_s: float
+    wall_s: float
+    awake_cpu_s: float
+    awake_wall_s: float
 
 
 def serve(caller: socket.socket) -> None:
@@ -74,7 +87,7 @@ class _Host:
         self.backlog: set[int] = set()  # ranks whose socket took only a part of what is for them
         self.asking: dict[int, wire.Ask] = {}
         self.typed = wire.FrameBuffer()
-        self.seen: dict[int, tuple[int, float, float]] = {}  # number of words, then processor and wall time
+        self.silences: dict[int, _Silence] = {}
         self.tell_after_s: dict[int, int] = {}
         self.poll = select.poll()
         self.rank_of = {sock.fileno(): rank for rank, sock in enumerate(sockets)}  # those that are read
@@ -143,7 +156,7 @@ class _Host:
         for body in self.typed.feed(data):
             typed = protocol.decode_typed(body)
             ask = self.asking.pop(typed.rank)
-            self.seen.pop(typed.rank, None)
+            self.silences.pop(typed.rank, None)
             values = () if typed.line is None else (typed.line.encode(),)
             self.engine.outbox[typed.rank].append(wire.Answer(ask.thread, values))
 
@@ -193,17 +206,20 @@ class _Host:
 
     def _is_stuck(self, state: RankState) -> bool:
         cpu_s, wall_s = _cpu_seconds(self.job.pids[state.rank]), time.monotonic()
-        words, cpu_since, wall_since = self.seen.get(state.rank, (-1, 0.0, 0.0))
-        if words != state.num_words:
-            self.seen[state.rank] = (state.num_words, cpu_s, wall_s)
+        seen = self.silences.get(state.rank)
+        if seen is None or seen.words != state.num_words:
+            self.silences[state.rank] = _Silence(state.num_words, cpu_s, wall_s, cpu_s, wall_s)
             self.tell_after_s.pop(state.rank, None)
             return False
-        silent_s = int(wall_s - wall_since)
+        silent_s = int(wall_s - seen.wall_s)
         if silent_s >= self.tell_after_s.get(state.rank, _SILENT_S):
             self.tell_after_s[state.rank] = 2 * silent_s
             self._tell(protocol.Silent(state.rank, silent_s))
-        used = cpu_s - cpu_since
-        return used > 1.5 * self.job.cpu_limit_s + 1 or (used < _ASLEEP_S and wall_s - wall_since > _STALL_S)
+        slept_s = wall_s - seen.awake_wall_s
+        if cpu_s - seen.awake_cpu_s > max(_ASLEEP_S, _ASLEEP_SHARE * slept_s):
+            seen.awake_cpu_s, seen.awake_wall_s = cpu_s, wall_s
+            slept_s = 0.0
+        return cpu_s - seen.cpu_s > 1.5 * self.job.cpu_limit_s + 1 or slept_s > _STALL_S
 
     def _tell(self, message: protocol.FromHost) -> None:
         self.caller.sendall(wire.frame(message))

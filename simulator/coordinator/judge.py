@@ -50,8 +50,9 @@ class Judge:
     def store_timeout(self, thread: ThreadState, call: wire.StoreCall) -> None:
         rank = self._ranks[thread.rank]
         text = words.store_timeout(rank, call)
-        self.verdicts.append(Verdict("CollectiveTimeout", text, (), call.now_ns, rank.step))
-        rank.events.append(thread.missed_rendezvous(call, rank.step))
+        if not call.is_own:
+            self.verdicts.append(Verdict("CollectiveTimeout", text, (), call.now_ns, rank.step))
+            rank.events.append(thread.missed_rendezvous(call, rank.step))
         answer = wire.Answer(thread.name, error=text, now_ns=call.now_ns + call.timeout_ns)
         self._outbox[rank.rank].append(answer)
         thread.resume()

@@ -23,7 +23,7 @@ def known_thread(state: RankState, name: str) -> ThreadState:
     return state.threads[name]
 
 
-def change_thread(state: RankState, record: wire.Spawn | wire.End | wire.Idle | wire.Busy) -> None:
+def change_thread(state: RankState, record: wire.Lifecycle) -> None:
     if isinstance(record, wire.Spawn):
         state.threads[record.thread] = ThreadState(state.rank, record.thread)
     thread = known_thread(state, record.thread)

@@ -115,13 +115,16 @@ class OpState:
 
 @dataclass(eq=False, slots=True)
 class ThreadState:
-    """One thread of a rank. status: running, blocked (on `waiting`), idle (waits for another thread), ended."""
+    """One thread of a rank. status: running, blocked (on `waiting`, at most until `until_ns` if that is not -1), idle
+    (waits for another thread), ended.
+    """
 
     rank: int
     name: str
     status: str = RUNNING
     waiting: OpState | wire.StoreCall | wire.Sleep | None = None
     polling: bool = False
+    until_ns: int = -1
     clock_ns: int = 0
     num_events: int = 0
 
@@ -156,6 +159,7 @@ class ThreadState:
     def block(self, waiting: OpState | wire.StoreCall | wire.Sleep, now_ns: int, *, polling: bool = False) -> None:
         self.advance(now_ns)
         self.status, self.waiting, self.polling = BLOCKED, waiting, polling
+        self.until_ns = waiting.until_ns if isinstance(waiting, wire.Sleep) else -1
 
     def resume(self) -> None:
         self.waiting, self.polling = None, False

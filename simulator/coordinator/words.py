@@ -122,6 +122,9 @@ def waiting_text(thread: ThreadState) -> str:
 
 
 def store_timeout(rank: RankState, call: wire.StoreCall) -> str:
+    if call.is_own:
+        keys = ", ".join(call.keys)
+        return f"wait timeout after {call.timeout_ns / 1e6:g} ms (of virtual time), keys: {keys}"
     waited = f"{call.timeout_ns / 1e9:,g} virtual seconds for the rendezvous of a process group{_at(call.site)}"
     return (
         f"Rank {rank.rank} waited {waited}: another rank never came. Every rank must call init_process_group and "

@@ -90,6 +90,13 @@ class Context:
         self._wait(lambda: work.is_decided)
         self.num_points += me is threads.MAIN
 
+    def block_for(self, work: RankWork, patience_ns: int) -> None:
+        """The same, but not for longer than `patience_ns`."""
+        me = self._ask()
+        self.link.send(wire.Block(me.name, work.number, me.now_ns, me.is_aside, patience_ns))
+        self._wait(lambda: work.is_decided or me.answer is not None)
+        self._take_answer(me)
+
     def _wait(self, is_resolved: Callable[[], bool]) -> None:
         """Read replies until then, or until the coordinator ends this rank while its main thread waits."""
         is_main = self.thread is threads.MAIN
@@ -106,12 +113,20 @@ class Context:
         self._take_answer(me)
 
     def ask_store(
-        self, call: str, keys: tuple[str, ...], *, values: tuple[bytes, ...] = (), amount: int = 0, timeout_ns: int = 0
+        self,
+        call: str,
+        keys: tuple[str, ...],
+        *,
+        values: tuple[bytes, ...] = (),
+        amount: int = 0,
+        timeout_ns: int = 0,
+        is_own: bool = False,
     ) -> wire.Answer:
-        """A store call; the answer carries `error` when it timed out."""
+        """A store call; the answer carries `error` when it timed out. `is_own`: the time-out is user code's."""
         me = self._ask()
-        timeout_ns = max(timeout_ns, self.timeout_ns)
-        self.link.send(wire.StoreCall(me.name, call, keys, values, amount, timeout_ns, me.now_ns, call_site()))
+        timeout_ns = timeout_ns if is_own else max(timeout_ns, self.timeout_ns)
+        said = wire.StoreCall(me.name, call, keys, values, amount, timeout_ns, me.now_ns, call_site(), is_own)
+        self.link.send(said)
         self._wait(lambda: me.answer is not None)
         answer = self._take_answer(me)
         assert answer is not None

@@ -4,9 +4,12 @@ seen.
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
+from types import FrameType
 from typing import Any
 
+import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
 from simulator import wire
@@ -67,10 +70,18 @@ class RunStore(Store):
         self, call: str, keys: tuple[str, ...], *, timeout: timedelta | None = None, **details: Any
     ) -> wire.Answer:
         timeout_ns = int((timeout or self._timeout).total_seconds() * 1e9)
-        answer = context.get().ask_store(call, keys, timeout_ns=timeout_ns, **details)
+        is_own = timeout is not None and not _is_of_torch(sys._getframe(1).f_back)
+        answer = context.get().ask_store(call, keys, timeout_ns=timeout_ns, is_own=is_own, **details)
         if answer.error:
-            raise StoreTimeout(answer.error)
+            raise (dist.DistStoreError if is_own else StoreTimeout)(answer.error)
         return answer
+
+
+def _is_of_torch(frame: FrameType | None) -> bool:
+    """Whether torch, or we for torch, waits for a rendezvous. Its time-outs are short and of real time, and it tries
+    again: what counts there is the group's.
+    """
+    return frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] in ("torch", "simulator")
 
 
 def _bytes(value: Any) -> bytes:

@@ -17,6 +17,7 @@ from simulator.rank.clock import Ours
 from simulator.rank.failures import failure
 
 #: Starts the real operation; gets the sender's rank in the group (receives from any rank), returns how to finish it.
+_NO_TIME = timedelta(0)
 Launch = Callable[[int], Callable[[], object]]
 
 
@@ -55,12 +56,24 @@ class RankWork(Work):
     # ---- torch's interface ----
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         ctx = context.get()
+        if timeout > _NO_TIME:
+            self._wait_for(round(timeout.total_seconds() * 1e9))
         if self._error is None and self.is_decided:
             ctx.link.note(wire.Waited(ctx.thread.name, self.number, ctx.now_ns, ctx.thread.is_aside))
         elif self._error is None:
             ctx.block(self)
         self.complete()
         return True
+
+    def _wait_for(self, patience_ns: int) -> None:
+        """Raises RuntimeError, as gloo's work does, if the operation ends later than that; it goes on all the same."""
+        ctx, thread = context.get(), threads.current()
+        until_ns = thread.now_ns + patience_ns
+        if not self.is_decided:
+            ctx.block_for(self, patience_ns)
+        if self._error is None and not 0 <= self._end_ns <= until_ns:
+            thread.advance(until_ns)
+            raise RuntimeError(f"Operation timed out! It was not done {patience_ns / 1e9:g} virtual seconds later.")
 
     def complete(self) -> None:
         """Finish the real operation, or raise what went wrong."""

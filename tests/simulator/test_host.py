@@ -56,10 +56,12 @@ def test_a_rank_that_speaks_no_protocol_is_gone_and_the_others_go_on(nonsense):
     assert [rank.why for rank in report.ranks] == ["done", "crashed"]
 
 
-def test_a_rank_that_sleeps_for_ever_makes_no_progress(monkeypatch):
+@pytest.mark.parametrize("used_s", [[0.0], [0.0, 0.5, 0.5]], ids=["at once", "after it computed"])
+def test_a_rank_that_sleeps_for_ever_makes_no_progress(used_s, monkeypatch):
     monkeypatch.setattr(host, "_STALL_S", 0.2)
     monkeypatch.setattr(host, "_TICK_MS", 50)
-    monkeypatch.setattr(host, "_cpu_seconds", lambda pid: 0.0)
+    used = iter(used_s)
+    monkeypatch.setattr(host, "_cpu_seconds", lambda pid: next(used, used_s[-1]))
     told = threading.Event()
 
     def talk(rank, end):

@@ -113,6 +113,53 @@ def test_the_exception_class_is_torchs():
         simulator.run(programs.train, 3, faults="kill(rank=0, step=1)", echo=False).raise_for_outcome()
 
 
+def test_a_wait_with_a_time_out_of_its_own_ends_then_and_the_operation_goes_on():
+    def late() -> list[object]:
+        import datetime
+        import time
+
+        import torch
+        import torch.distributed as dist
+
+        tensor, said = torch.ones(2), ""
+        if dist.get_rank() == 1:
+            simulator.compute(10.0)
+        work = dist.all_reduce(tensor, async_op=True)
+        try:
+            work.wait(datetime.timedelta(seconds=3))
+        except RuntimeError as error:
+            said = str(error)
+        gave_up_s = round(time.perf_counter())
+        work.wait()
+        return [said.partition("!")[0], gave_up_s, round(time.perf_counter()), tensor.tolist()]
+
+    run = simulator.run(late, 3, echo=False)
+    assert run.ok
+    patient, hasty = ["", 10, 10, [3.0, 3.0]], ["Operation timed out", 3, 10, [3.0, 3.0]]
+    assert run.results == [hasty, patient, hasty]
+    assert simulator.run(late, 3, echo=False).trace.digest == run.trace.digest
+
+
+def test_a_store_wait_with_a_time_out_of_its_own_is_user_codes_affair():
+    def lonely() -> tuple[str, int]:
+        import datetime
+        import time
+
+        import torch.distributed as dist
+
+        store = dist.PrefixStore("mine", dist.distributed_c10d._get_default_store())
+        try:
+            store.wait(["nobody sets it"], datetime.timedelta(seconds=5))
+        except dist.DistStoreError as error:
+            return str(error).partition(",")[0], round(time.perf_counter())
+        return "came", 0
+
+    run = simulator.run(lonely, 3, echo=False)
+    assert run.ok
+    assert run.results == [("wait timeout after 5000 ms (of virtual time)", 5)] * 3
+    assert simulator.diagnose(run.trace).is_healthy
+
+
 def test_parts_of_all_to_all_single_that_do_not_fit():
     def exchange():
         import torch
