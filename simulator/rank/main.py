@@ -171,7 +171,10 @@ def _count_step(*_: Any) -> None:
 def _failed(ctx: context.Context, error: BaseException) -> wire.Leave:
     from simulator.rank.failures import is_derived
 
-    words = str(error)
+    try:
+        words = str(error)
+    except Exception as another:  # user code's __str__
+        words = f"(its text cannot be made: {type(another).__name__})"
     if isinstance(error, SystemExit):
         words = f"sys.exit({error.code!r}) ended the rank"
     data = {"rank": ctx.rank, "type": type(error).__name__, "message": words, "frames": _frames(error)}

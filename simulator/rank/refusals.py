@@ -73,8 +73,8 @@ _REFUSED: tuple[tuple[tuple[str, ...], str, Refuses, str], ...] = (
 )
 #: What gloo says when it gets arguments that it cannot work with, and what to do.
 _GLOO_WORDS = {
-    "Invalid scalar type": "gloo cannot carry {dtype} in {op}: convert to another dtype first (float32, bfloat16), "
-    "or send the same bytes with tensor.view(torch.uint8)",
+    "Invalid scalar type": "gloo cannot carry {dtype} in {op}: convert to another dtype first (float32, bfloat16, "
+    "int32, int64){or_bytes}",
     "PREMUL_SUM": "PREMUL_SUM works on NCCL only: multiply the tensor first and reduce with SUM",
 }
 
@@ -129,5 +129,6 @@ def explained(error: Exception, op: str, dtype: str) -> Exception:
     """The error of a gloo call, with our sentence where we have one."""
     for words, sentence in _GLOO_WORDS.items():
         if words in str(error):
-            return Unsupported(sentence.format(op=op, dtype=dtype))
+            or_bytes = "" if "reduce" in op else ", or send the same bytes with tensor.view(torch.uint8)"
+            return Unsupported(sentence.format(op=op, dtype=dtype, or_bytes=or_bytes))
     return error

@@ -140,6 +140,20 @@ def test_a_wait_with_a_time_out_of_its_own_ends_then_and_the_operation_goes_on()
     assert simulator.run(late, 3, echo=False).trace.digest == run.trace.digest
 
 
+def test_an_exception_whose_text_cannot_be_made_keeps_its_class_and_line():
+    def program():
+        class Odd(ValueError):
+            def __str__(self):
+                return self.missing
+
+        raise Odd
+
+    outcome = simulator.run(program, 3, echo=False).outcome
+    assert outcome.name == "RankFailed"
+    assert "with Odd: (its text cannot be made: AttributeError)" in outcome.text
+    assert outcome.error["frames"]
+
+
 def test_a_store_wait_with_a_time_out_of_its_own_is_user_codes_affair():
     def lonely() -> tuple[str, int]:
         import datetime
