@@ -165,6 +165,8 @@ def test_when_the_grader_breaks_the_others_go_on_and_the_next_run_tries_again(
     lines = _lines(result.output)
     assert "The grader itself failed on this notebook (RuntimeError)" in lines["ana"]
     assert "5 submissions of lab2: 0 graded now, 3 unchanged, 2 not graded" in result.output
+    first, second, *_ = result.output.splitlines()
+    assert (first[:10], second) == ("1/5  ana  ", "grading ana/lab2 failed: please report this")
     assert result.exit_code == 1
     assert "(unchanged)" in lines["eve"]
     assert "secret details" not in (place / "course/reports/ana/lab2.html").read_text()
