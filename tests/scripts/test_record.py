@@ -65,7 +65,9 @@ def test_a_recorded_job_is_what_the_simulator_runs(tmp_path):
     assert "The traces are the same" in str(trace.diff(run.trace))
     other = simulator.run_script(DDP, ["--steps", "2"], 2, echo=False).trace
     assert "differs in operation" in str(trace.diff(other)) or "nothing: the program" in str(trace.diff(other))
-    assert "Every rank made the same calls in the same order" in call("diagnose", tmp_path / "trace.jsonl", code=0)
+    found = simulator.diagnose(trace)
+    assert found.is_healthy or found.kind == "slow rank"  # on a busy machine one may really be
+    assert str(found)[:60] in call("diagnose", tmp_path / "trace.jsonl", code=int(not found.is_healthy))
     shown = call("trace", "show", tmp_path / "trace.jsonl", code=0)
     assert "of wall-clock time (clocks are real)" in shown
     assert "virtual" not in shown
