@@ -162,10 +162,11 @@ class Tapes:
     def is_after_whole_step(self, event: Event) -> bool:
         """Whether its rank, before `event`, called and waited for as much in the last training step as in the one
         before; in a first step, as much as some other rank that went on to the second; True where nothing compares.
-        Not, in any case, when somebody still waits in this step for its message, or for it in a collective.
+        Not, in any case, when somebody still waits in this step for its message, or waits for it in a collective and
+        did not come to `event`.
         """
         waiting = (self.blocked_on(rank) for rank in self.present if rank != event.rank)
-        if any(e and 0 <= e.step == event.step and self._waits_for_it(e, event.rank) for e in waiting):
+        if any(e and 0 <= e.step == event.step and self._is_elsewhere(e, event) for e in waiting):
             return False
         mine = self._by_step(event.rank, event)
         if not mine:
@@ -182,8 +183,13 @@ class Tapes:
         ]
         return done >= min(wholes, default=0)
 
-    def _waits_for_it(self, event: Event, rank: int) -> bool:
-        return event.peer == rank if event.is_p2p else rank in self.waits_for(event)
+    def _is_elsewhere(self, stuck: Event, event: Event) -> bool:
+        """Whether a rank that is `stuck` waits for the one of `event`, and not because it went on from there."""
+        if stuck.is_p2p:
+            return stuck.peer == event.rank
+        rows = self.groups[self.group_of(event)]
+        missed = stuck.rank in rows and event.is_collective and len(rows[stuck.rank]) <= event.seq
+        return missed and event.rank in self.waits_for(stuck)
 
     def _is_shared(self, event: Event, rank: int) -> bool:
         return event.is_collective and rank in self.group_of(event).members
