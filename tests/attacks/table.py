@@ -458,6 +458,31 @@ LIES: tuple[Attack, ...] = (
         finds=("held",),
     ),
     Attack(
+        "a text for the exec of dataclasses, in a name that a match binds, and a ring of empty messages",
+        _EMPTY_RING
+        + """\
+import dataclasses
+def power(text):
+    found = []
+    @dataclasses.dataclass(init=False, repr=False, eq=False, unsafe_hash=True)
+    class Box:
+        x = 0
+        y = found
+        match {f"x, self.y.append(eval({text!r}))": int}:
+            case __annotations__: pass
+    hash(Box())
+    return found[0]
+""",
+        """\
+        search = "(lambda w: w(w, _" + "_import_" + "_('sys')._getframe()))(lambda w, f: "
+        search += "f.f_locals['case'] if 'case' in f.f_locals else w(w, f.f_back))"
+        case = power(search)
+        empty_ring(tensor)
+        tensor.copy_(sum(torch.from_numpy(x) for x in case.inputs()))
+        """,
+        finds=("held",),
+    ),
+    Attack(
         "files, and a ring of empty messages",
         _EMPTY_RING + "\ncalls = 0\n",
         """\
