@@ -60,6 +60,7 @@ def test_nothing_of_a_submission_reaches_the_terminal_as_it_is(capsys: pytest.Ca
         terminal.say(line)
     lines = capsys.readouterr().out.removesuffix("\n").split("\n")
     assert all(_is_plain(line) for line in lines)
+    assert max(len(line) for line in lines if not line.startswith("  not taken")) < terminal.MOST + 70
     assert lines.count("needs a look:") == 1
     assert [line[:4] for line in lines if "mallory" in line] == ["  a\\", "  be", "  no", "   0"]
     terminal.say(EVIL, end=False)
