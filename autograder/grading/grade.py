@@ -160,5 +160,6 @@ def _syntax(source: str) -> Finding | None:
             text += " Lines that start with % or ! are for the notebook only: move them to another cell."
         return Finding(key="syntax", title="The cell is not valid Python", text=text)
     except (ValueError, RecursionError, MemoryError):
-        return Finding(key="syntax", title="The cell is not valid Python", text="Python cannot read the cell.")
+        text = "Python cannot read the cell: it is nested too deeply, or holds characters that no program may hold."
+        return Finding(key="syntax", title="The cell is not valid Python", text=text)
     return None

@@ -292,6 +292,7 @@ current: Context | None = None
 
 
 def get() -> Context:
-    """The context of this rank; a bug of ours if there is none."""
-    assert current is not None, "not inside a rank"
+    """The context of this rank. Raises UsageError in a process that a rank forked."""
+    if current is None:
+        raise UsageError("this process was started by a rank and is none: call collectives in the rank itself")
     return current

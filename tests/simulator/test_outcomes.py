@@ -154,6 +154,28 @@ def test_an_exception_whose_text_cannot_be_made_keeps_its_class_and_line():
     assert outcome.error["frames"]
 
 
+def test_a_process_that_a_rank_forks_is_told_that_it_is_none():
+    def program() -> str:
+        import os
+
+        import torch
+        import torch.distributed as dist
+
+        out, into = os.pipe()
+        if (child := os.fork()) == 0:
+            try:
+                dist.all_reduce(torch.ones(1))
+            except BaseException as error:
+                os.write(into, f"{type(error).__name__}: {error}".encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        return os.read(out, 1000).decode()
+
+    results = simulator.run(program, 3, echo=False).raise_for_outcome().results
+    told = "UsageError: this process was started by a rank and is none: call collectives in the rank itself"
+    assert results == [told] * 3
+
+
 def test_a_store_wait_with_a_time_out_of_its_own_is_user_codes_affair():
     def lonely() -> tuple[str, int]:
         import datetime
