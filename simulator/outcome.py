@@ -6,6 +6,7 @@ import json
 import linecache
 import signal
 import textwrap
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +20,7 @@ COMPLETED = "Completed"
 _HANG = "CollectiveTimeout"  # the other outcomes name their cause themselves
 _TAPE_LENGTH = 5
 _MAX_WORDS, _MAX_FRAMES = 2000, 200  # of what a rank says about its own error
+_MAX_LINES = 40  # of one message
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,8 @@ def _error_data(rank: int, data: bytes, cells: Collection[str]) -> dict[str, Any
         for frame in frames:
             if frame["path"] in cells:  # never another file that a rank may name
                 frame["text"] = linecache.getline(frame["path"], frame["line"]).strip()
-        return {"rank": rank, "type": _words(error["type"]), "message": _words(error["message"]), "frames": frames}
+        kind = " ".join(_words(error["type"]).split())
+        return {"rank": rank, "type": kind, "message": _words(error["message"]), "frames": frames}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {"rank": rank, "type": "unknown error", "message": "", "frames": []} if data else None
 
@@ -173,8 +176,19 @@ def _frame(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(said: Any) -> str:
+    """A text of the rank's for people: not endless, and with control and format characters written out, which could
+    move a cursor or turn a line round.
+    """
     text = str(said)
-    return text if len(text) <= _MAX_WORDS else f"{text[:_MAX_WORDS]} ..."
+    text = text if len(text) <= _MAX_WORDS else f"{text[:_MAX_WORDS]} ..."
+    lines = text.split("\n")
+    lines[_MAX_LINES:] = ["..."] if len(lines) > _MAX_LINES else []
+    return "\n".join("".join(map(_visible, line)) for line in lines)
+
+
+def _visible(character: str) -> str:
+    is_plain = character == "\t" or not unicodedata.category(character).startswith("C")
+    return character if is_plain else ascii(character)[1:-1]
 
 
 def _hanging(reports: Sequence[RankReport]) -> _Candidate | None:

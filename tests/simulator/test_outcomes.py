@@ -154,6 +154,17 @@ def test_an_exception_whose_text_cannot_be_made_keeps_its_class_and_line():
     assert outcome.error["frames"]
 
 
+def test_words_of_a_rank_cannot_move_a_cursor():
+    def program():
+        odd = type("\x1b[1AE\n", (Exception,), {})
+        raise odd("\x1b[2K\u202e" + "\n" * 500 + "end")
+
+    outcome = simulator.run(program, 3, echo=False).outcome
+    assert outcome.error["type"] == "\\x1b[1AE"
+    assert outcome.error["message"] == "\\x1b[2K\\u202e" + "\n" * 40 + "..."
+    assert all(character.isprintable() or character == "\n" for character in outcome.explain())
+
+
 def test_a_process_that_a_rank_forks_is_told_that_it_is_none():
     def program() -> str:
         import os
