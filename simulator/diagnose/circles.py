@@ -43,7 +43,9 @@ def _everybody(calls: tuple[Event, ...]) -> Finding:
     kind, why = (d.DEADLOCK_P2P, _message_words(calls)) if messages else (d.DEADLOCK_GROUPS, "")
     at = min(event.issue_ns for event in calls)
     ranks = tuple(event.rank for event in calls)
-    return Finding(kind, ranks, at, (d.OMITTED,), calls=calls, why=why, is_tie=len(messages) < len(calls))
+    advice = "Pass the same tag to send and to recv." if why else ""
+    is_tie = len(messages) < len(calls)
+    return Finding(kind, ranks, at, (d.OMITTED,), calls=calls, why=why, is_tie=is_tie, advice=advice)
 
 
 def _another_order(tapes: Tapes, calls: tuple[Event, ...]) -> Finding:
@@ -233,6 +235,9 @@ def _one_line(tapes: Tapes, calls: tuple[Event, ...]) -> Finding | None:
     ranks, is_tie = _minority(tapes, calls) if both_ways else (tuple(sorted({a.rank for a, _ in pairs})), False)
     first = min((e for e in calls if e.rank in ranks), key=lambda e: (e.issue_ns, e.rank))
     at = min(event.issue_ns for event in calls)
+    if not is_tie and len(ranks) == len(calls):  # each waits for the next one: there are no others to be different from
+        also = (d.GROUP, d.OMITTED)
+        return Finding(d.DEADLOCK_GROUPS, ranks, at, also, first.group, first.seq, calls, is_tie=True)
     return Finding(d.GROUP, ranks, at, (d.DEADLOCK_GROUPS,), first.group, first.seq, calls, is_tie=is_tie)
 
 

@@ -39,7 +39,7 @@ KINDS: dict[str, str] = {
     ROOT: "the same call with another source or destination",
     GROUP: "a call on another process group, or a group that not every rank made",
     DEAD: "a rank died, raised, spins, or left no trace",
-    SLOW: "a rank takes longer for its own work than the others, again and again",
+    SLOW: "a rank takes longer for its own work than the others, again and again, or once until they gave up",
     DEADLOCK_GROUPS: "ranks wait for each other in different groups",
     DEADLOCK_P2P: "ranks wait for messages of each other",
     NETWORK: "every rank made the same call, and it never completed",

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from simulator.trace import Event
+
+MAKE_IN_ONE_ORDER: Final = (
+    "Let every rank call new_group for every group in the same order, for those that it is no member of, too."
+)
 
 
 @dataclass(frozen=True)
 class Finding:
     """`calls`: what to show, by rank: the calls where ranks part or wait. `at_ns`: when the trouble began.
 
-    `why`: the evidence in a sentence, for classes whose calls do not say it themselves.
+    `why`: the evidence in a sentence, for classes whose calls do not say it themselves. `what` and `advice`: the words
+    of this case, where those of its class do not fit.
     """
 
     kind: str
@@ -24,6 +30,8 @@ class Finding:
     calls: tuple[Event, ...] = ()
     why: str = ""
     is_tie: bool = False
+    what: str = ""
+    advice: str = ""
 
     @property
     def culprit_call(self) -> Event | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from simulator.diagnose import diagnosis as d
 from simulator.diagnose.circles import of_circle
-from simulator.diagnose.finding import Finding, ranks_text
+from simulator.diagnose.finding import MAKE_IN_ONE_ORDER, Finding, ranks_text
 from simulator.diagnose.reading import is_past
 from simulator.diagnose.repair import Waits
 from simulator.diagnose.tape import Tapes, call_of
@@ -86,7 +86,13 @@ def missed_rendezvous(tapes: Tapes) -> Finding | None:
         return Finding(d.DEAD, absent, waits[0].issue_ns, (d.GROUP,), calls=tuple(waits), why=_no_trace(absent))
     is_tie = not absent
     culprits = tuple(sorted(set(absent) - set(tapes.missing) or waiting))
-    return Finding(d.GROUP, culprits, waits[0].issue_ns, (d.OMITTED,), calls=tuple(waits), is_tie=is_tie)
+    found = Finding(d.GROUP, culprits, waits[0].issue_ns, (d.OMITTED,), calls=tuple(waits), is_tie=is_tie)
+    if not is_tie:
+        return found
+    what = (
+        f"{ranks_text(culprits).capitalize()} wait for each other and do not make the same process groups in one order"
+    )
+    return replace(found, what=what, advice=MAKE_IN_ONE_ORDER)
 
 
 def missing_ranks(tapes: Tapes) -> Finding | None:

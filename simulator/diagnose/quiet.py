@@ -1,4 +1,6 @@
-"""What can be wrong in a run that completed: two calls swapped without a trace but their lines, and a slow rank."""
+"""What can be wrong in a run that completed: two calls swapped without a trace but their lines, a slow rank, and
+messages that nobody took.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +76,12 @@ def _reversed(pairs: dict[int, tuple[_Run, _Run]]) -> tuple[int, ...]:
     if x.file == y.file and abs(x.line - y.line) <= _BRANCH_LINES:
         return ()
     return tuple(sorted(rank for rank, pair in lines.items() if pair != usual))
+
+
+def unmet_messages(tapes: Tapes) -> tuple[Event, ...]:
+    """Messages of ranks that finished whose other end never came; nobody waited for them."""
+    finished = [rank for rank in tapes.present if tapes.has_finished(rank)]
+    return tuple(e for rank in finished for e in tapes.calls[rank] if e.is_p2p and e.status == "pending")
 
 
 def slow_rank(tapes: Tapes) -> Finding | None:

@@ -72,9 +72,11 @@ def read_cut(x: Call, y: Call, a: Sequence[Call], b: Sequence[Call], odd: Odd) -
     known = {(p.key, q.key) for side in (a, b) for p, q in pairwise(side) if p.step == q.step}
     skips, repeats = (x.key, y.key) in known, (y.key, x.key) in known
     other = aspect(x.signature, y.signature)
+    is_again = x.step == y.step and any((call.key, call.step) == (x.key, x.step) for call in a)
     if x.site == y.site and x.site:
         if x.step == y.step and skips == repeats:
-            return Reading(other, (d.OMITTED, d.EXTRA))
+            callers = (d.BRANCH,) if is_again else ()  # the line of a function: who called it is not in the trace
+            return Reading(other, (d.OMITTED, d.EXTRA, *callers))
         is_later = y.step > x.step if x.step != y.step else skips
         return Reading(d.OMITTED if is_later else d.EXTRA, (other,))
     known_calls = {call.key for call in (*a, *b)}
@@ -86,6 +88,8 @@ def read_cut(x: Call, y: Call, a: Sequence[Call], b: Sequence[Call], odd: Odd) -
         return Reading(d.OMITTED, (d.UNEVEN, d.SWAPPED, other))  # one iteration does not show where the body ends
     if are_two_branches(x, y):
         return Reading(other, (d.EXTRA, d.BRANCH))
+    if is_again and skips == repeats and y.site in odd.alone:  # a loop's line, or a function's: its place says nothing
+        return Reading(d.BRANCH, (d.EXTRA, d.OMITTED, d.SWAPPED, other))
     later = _is_later(y, x, skips, repeats)
     if later is None:
         return Reading(other, (d.OMITTED, d.EXTRA))

@@ -99,9 +99,14 @@ class Tapes:
         return self._group_by_rank[event.group, event.rank]
 
     @cached_property
+    def told_groups(self) -> list[Group]:
+        """The process groups that the recorder names; where ranks mean different ones by a name, all of them."""
+        return [Group(str(name), tuple(ranks)) for name, ranks in self.header.get("groups", ())]
+
+    @cached_property
     def _group_by_rank(self) -> dict[tuple[str, int], Group]:
-        told = [Group(str(name), tuple(ranks)) for name, ranks in self.header.get("groups", ())]
-        found = {(group.name, rank): group for group in sorted(told, reverse=True) for rank in group.members}
+        told = sorted(self.told_groups, reverse=True)
+        found = {(group.name, rank): group for group in told for rank in group.members}
         callers: defaultdict[str, set[int]] = defaultdict(set)
         for rank in self.present:
             for event in self.calls[rank]:

@@ -9,10 +9,15 @@ from dataclasses import replace
 
 from simulator.diagnose import diagnosis as d
 from simulator.diagnose.circles import of_circle
-from simulator.diagnose.finding import Finding
+from simulator.diagnose.finding import Finding, ranks_text
 from simulator.diagnose.repair import Waits
-from simulator.diagnose.tape import Tapes
+from simulator.diagnose.tape import UNEVEN_OPS, Tapes
 from simulator.trace import Event
+
+_LATE_ADVICE = "Look at what it does before this call (data, a checkpoint, a compilation), or allow a longer timeout."
+_PARTS_ADVICE = (
+    "The trace holds no split sizes; the error of each rank names two ranks that disagree. Exchange the sizes first."
+)
 
 
 def deadlock(tapes: Tapes) -> Finding | None:
@@ -23,15 +28,57 @@ def deadlock(tapes: Tapes) -> Finding | None:
     for rank, event in sorted(waits.stuck.items(), key=lambda item: (item[1].issue_ns, item[0])):
         absent = tuple(r for r in waits.targets[rank] if r not in tapes.missing and r not in waits.stuck)
         if event.is_p2p and absent:
-            return _unmet_message(event, absent)
+            return _unmet_message(tapes, event, absent)
     return None
 
 
-def _unmet_message(event: Event, absent: tuple[int, ...]) -> Finding:
+def _unmet_message(tapes: Tapes, event: Event, absent: tuple[int, ...]) -> Finding:
     """The other end has finished: one end is missing, or the other is too much. Both are named."""
     ranks = tuple(sorted({event.rank, *absent}))
     also = (d.EXTRA, d.UNEVEN, d.DEADLOCK_P2P)
-    return Finding(d.OMITTED, ranks, event.issue_ns, also, event.group, -1, (event,), is_tie=True)
+    me, them = f"rank {event.rank}", ranks_text(absent)
+    other, way, back = ("recv", "to", "from") if event.op == "send" else ("send", "from", "to")
+    made = sum(e.op == other and e.peer in (event.rank, -1) for rank in absent for e in tapes.calls[rank])
+    calls = f"{made} {other}{'s' if made != 1 else ''} {back} {me}"
+    what = f"{me.capitalize()} waits in a {event.op} {way} {them} that nobody meets, for {them} finished with {calls}"
+    advice = f"Give each send its recv: one more {other} on {them}, or one {event.op} less on {me}."
+    return Finding(
+        d.OMITTED, ranks, event.issue_ns, also, event.group, -1, (event,), is_tie=True, what=what, advice=advice
+    )
+
+
+def late_ranks(tapes: Tapes) -> Finding | None:
+    """A collective that every rank called, some only when the others had given up waiting for them."""
+    stuck = [event for rank in tapes.present if (event := tapes.blocked_on(rank)) is not None and event.is_collective]
+    gave_up = [event for event in stuck if event.status == "timeout" and event.end_ns > event.issue_ns]
+    for first in sorted(gave_up, key=lambda e: (e.end_ns, e.issue_ns, e.rank)):
+        there = tuple(e for e in stuck if (e.group, e.seq) == (first.group, first.seq))
+        late = [e for e in there if e.issue_ns >= first.end_ns and tapes.group_of(e) == tapes.group_of(first)]
+        if late:
+            return _too_late(tapes, first, late, there)
+    return None
+
+
+def _too_late(tapes: Tapes, first: Event, late: list[Event], there: tuple[Event, ...]) -> Finding:
+    seconds = f"{round((max(e.issue_ns for e in late) - first.end_ns) / 1e9, 3):,g}"
+    clock = "virtual " if tapes.is_checked else ""
+    ranks, at = tuple(e.rank for e in late), first.issue_ns
+    what = f"{ranks_text(ranks).capitalize()} came {seconds} {clock}seconds too late"
+    return Finding(d.SLOW, ranks, at, (), first.group, first.seq, there, what=what, advice=_LATE_ADVICE)
+
+
+def unequal_parts(tapes: Tapes) -> Finding | None:
+    """A collective whose parts may differ in size was refused, although all else agrees: the parts do not fit."""
+    stuck = [event for rank in tapes.present if (event := tapes.blocked_on(rank)) is not None]
+    bad = [event for event in stuck if event.status == "mismatch" and event.op in UNEVEN_OPS]
+    if not bad:
+        return None
+    first = min(bad, key=lambda e: (e.issue_ns, e.rank))
+    calls = tuple(e for e in bad if (e.group, e.seq) == (first.group, first.seq))
+    ranks = tuple(e.rank for e in calls)
+    what = f"The parts that {ranks_text(ranks)} pass do not fit each other"
+    at = first.issue_ns
+    return Finding(d.SHAPE, ranks, at, (), first.group, first.seq, calls, is_tie=True, what=what, advice=_PARTS_ADVICE)
 
 
 def unexplained(tapes: Tapes) -> Finding | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from simulator.diagnose import diagnosis as d
 from simulator.diagnose.finding import Finding, ranks_text
@@ -28,17 +28,35 @@ ADVICE = {
     d.NETWORK: "Look at the network between these ranks, and at what the timeout lets it recover from.",
 }
 HEALTHY = "Every rank made the same calls in the same order, as far as the trace shows; no rank is slow or gone."
+UNMET_ADVICE = "Give each send its recv, and wait for the work of each isend and irecv before the end."
 
 
 def text(found: Finding) -> str:
     """The paragraph."""
-    parts = [_what(found), _who(found), _other_readings(found), ADVICE[found.kind]]
+    parts = [_what(found), _who(found), _other_readings(found), advice(found)]
     return " ".join(filter(None, parts))
+
+
+def advice(found: Finding) -> str:
+    """What to do next: the case's own advice, else its class's."""
+    return found.advice or ADVICE[found.kind]
+
+
+def unmet(events: Collection[Event]) -> str:
+    """Nothing went wrong but this: messages whose other end never came, and that nobody waited for."""
+    what = "1 message" if len(events) == 1 else f"{len(events)} messages"
+    never = " or ".join(sorted({"received" if event.op == "send" else "sent" for event in events}))
+    calls = {(event.rank, event.label, event.site): event for event in events}
+    return f"No rank is stuck, slow or gone, but {what} {'was' if len(events) == 1 else 'were'} never {never}: " + (
+        f"{_calls(calls.values())}. {UNMET_ADVICE}"
+    )
 
 
 def _what(found: Finding) -> str:
     who, where, said = ranks_text(found.ranks).capitalize(), _where(found), _calls(found.calls)
     plural = len(found.ranks) > 1
+    if found.what:
+        return f"{found.what}{where}: {said}."
     match found.kind:
         case d.OMITTED | d.EXTRA | d.BRANCH if found.is_tie and plural:
             return f"{who} do not make the same calls{where}: {said}."
