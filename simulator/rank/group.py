@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import BarrierOptions, PrefixStore, ProcessGroup
 from torch.distributed import distributed_c10d
 
 from simulator import wire
+from simulator.errors import UsageError
 from simulator.rank import context, corruption, payloads, refusals, threads
 from simulator.rank.failures import Unsupported
 from simulator.rank.operations import (
@@ -51,6 +52,7 @@ class RankGroup(dist.ProcessGroup):
         self._size, self._timeout_ns, self._num_collectives = size, _ns(timeout), 0
         self._key = ""
         self._ranks: tuple[int, ...] | None = None
+        _take_place(store, rank, size)
         settings = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
         settings._timeout, settings._threads = _GLOO_TIMEOUT, 1
         settings._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
@@ -97,6 +99,21 @@ class RankGroup(dist.ProcessGroup):
     def next_seq(self) -> int:
         self._num_collectives += 1
         return self._num_collectives - 1
+
+
+def _take_place(store: Store, rank: int, size: int) -> None:
+    """Wait until every place of a group that is being made is taken, each by one rank. Two that take one, or groups of
+    two sizes under one name, would wait for each other in gloo's handshake, in real time.
+    """
+    mine = str(context.get().rank)
+    holder = store.compare_set(f"place {rank} of {size}", "", mine).decode()
+    if holder != mine:
+        raise UsageError(
+            f"rank {mine} makes a process group in which it is member {rank}, and rank {holder} one of the same name "
+            f"in which it is member {rank}: the ranks make their groups in different orders. Let every rank call "
+            "new_group for every group in the same order, also for those that it is no member of."
+        )
+    store.wait([f"place {member} of {size}" for member in range(size)])
 
 
 def _issue(group: RankGroup, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RankWork:

@@ -54,6 +54,10 @@ def another_member_makes_groups_in_another_order() -> None:
             reduce_all(group=groups[pair])
 
 
+def makes_groups_of_other_sizes() -> None:
+    dist.new_group([0, 1] if my_rank() == 0 else [0, 1, 2])
+
+
 def circle_of_groups() -> None:
     rank, size = my_rank(), dist.get_world_size()
     groups = [dist.new_group(sorted({k, (k + 1) % size})) for k in range(size)]
@@ -101,7 +105,8 @@ PINNED = (
     (barrier_in_a_branch, 4, d.BRANCH, (0,), ("Only rank 0 comes to this call", "omitted")),
     (logs_in_a_branch, 4, d.SHAPE, (0,), ("could also come from: omitted, extra, rank-only branch",)),
     (makes_groups_in_another_order, 3, d.GROUP, (0,), ("Rank 0 made", ORDER, "new_group for every group in")),
-    (another_member_makes_groups_in_another_order, 3, d.GROUP, (0, 1, 2), ("wait for each other", "in the same order")),
+    (another_member_makes_groups_in_another_order, 3, d.DEAD, (2,), ("raised an exception",)),  # which says the rest
+    (makes_groups_of_other_sizes, 3, d.GROUP, (0, 1, 2), ("wait for each other", "in the same order")),
     (circle_of_groups, 3, d.DEADLOCK_GROUPS, (0, 1, 2), ("wait for each other in different groups", "from: group")),
     (circle_of_groups, 4, d.DEADLOCK_GROUPS, (0, 1, 2, 3), ("wait for each other in different groups", "from: group")),
     (comes_too_late, 4, d.SLOW, (1,), ("Rank 1 came 3,200 virtual seconds too late at collective #1", "timeout")),

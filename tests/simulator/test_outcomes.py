@@ -154,6 +154,25 @@ def test_an_exception_whose_text_cannot_be_made_keeps_its_class_and_line():
     assert outcome.error["frames"]
 
 
+def test_two_ranks_in_one_place_of_a_group_are_told():
+    def program():
+        import torch
+        import torch.distributed as dist
+
+        pairs = [[0, 2], [0, 1]]
+        made = {}
+        for pair in reversed(pairs) if dist.get_rank() == 1 else pairs:
+            made[pair[1]] = dist.new_group(pair)
+        for pair in pairs:
+            if dist.get_rank() in pair:
+                dist.all_reduce(torch.ones(2), group=made[pair[1]])
+
+    runs = [simulator.run(program, 4, echo=False) for _ in range(2)]
+    assert runs[0].outcome.name == "RankFailed"
+    assert "the ranks make their groups in different orders" in runs[0].outcome.text
+    assert runs[0].trace.digest == runs[1].trace.digest
+
+
 def test_words_of_a_rank_cannot_move_a_cursor():
     def program():
         odd = type("\x1b[1AE\n", (Exception,), {})
