@@ -61,6 +61,12 @@ with this sentence:
 |---|---|
 """
 _LIMITS = """
+Collectives in a function that `torch.compile` traces do not run inside: tracing needs a process group written in C++,
+and torch says so at length (`UnsafeScriptObjectError`). Compile the parts between them; DDP and `fully_shard` around a
+compiled module run.
+
+`wait(timeout)` of a work and of a store end in virtual time. An operation goes on after that, as on gloo.
+
 Errors that torch itself words well stay torch's: PRODUCT of complex tensors, `all_to_all` of lists with unequal parts,
 `all_gather_into_tensor` into a stacked output, `bf16_compress_hook`, `SyncBatchNorm` and symmetric memory on CPU.
 Outside the run's sight, and so in real time: a `TCPStore` or `FileStore` that user code makes, sockets, and processes
