@@ -63,7 +63,9 @@ def _another_order(tapes: Tapes, calls: tuple[Event, ...]) -> Finding:
         kind, also = d.OMITTED, (d.EXTRA, d.BRANCH, d.DEADLOCK_P2P)
     if is_tie and (departed := _departed(tapes, tuple(e for e in calls if e.rank in ranks))):
         first, why = departed, departure_text((departed.rank,))
-        if all(e.site != first.site for rank in tapes.present if rank != first.rank for e in tapes.calls[rank]):
+        if left_out := _left_out(tapes, departed, calls):
+            kind, also, first, why = d.OMITTED, (d.EXTRA, d.BRANCH, d.DEADLOCK_GROUPS), left_out, ""
+        elif all(e.site != first.site for rank in tapes.present if rank != first.rank for e in tapes.calls[rank]):
             kind, also = d.BRANCH, (d.EXTRA, d.OMITTED, d.DEADLOCK_GROUPS)
     at = min(event.issue_ns for event in calls)
     return Finding(kind, ranks, at, also, first.group, first.seq, calls, why, is_tie)
@@ -79,6 +81,20 @@ def _departed(tapes: Tapes, calls: tuple[Event, ...]) -> Event | None:
 
 def _step_key(x: Event, y: Event) -> tuple[str, str, str, str, bool]:
     return x.site, x.op, y.site, y.op, x.step == y.step
+
+
+def _left_out(tapes: Tapes, departed: Event, calls: tuple[Event, ...]) -> Event | None:
+    """The call in which another rank is stuck, if the departed one made it in an earlier step, and in that step made
+    others and went past it.
+    """
+    mine = [e for e in tapes.calls[departed.rank] if e.n < departed.n]
+    for event in (e for e in calls if e.is_collective and e.rank != departed.rank):
+        now = {e.site for e in mine if e.step == event.step >= 0}
+        knows = any(e.site == event.site and e.step < event.step for e in mine)
+        is_member = departed.rank in tapes.groups[tapes.group_of(event)]
+        if is_member and knows and now and event.site not in now and is_past(call_of(departed), call_of(event)):
+            return event
+    return None
 
 
 def _was_ahead(tapes: Tapes, rank: int) -> bool:
