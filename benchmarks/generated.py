@@ -22,7 +22,7 @@ from tests.diagnose.program import run_program
 from tests.diagnose.score import BY_VALUES, EXACT, MISSED, SUSPECTED, TIE, score
 
 COLUMNS = (EXACT, SUSPECTED, BY_VALUES, TIE, MISSED)
-FIRST_SEED = 42_000  # the seeds below helped to write `diagnose`
+FIRST_SEED = 45_000  # the seeds below helped to write `diagnose`
 
 
 def main(*, quick: bool) -> bool:
